@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         add_task,
         add_tasks,
         cancel_task,
+        cancel_tasks,
         delete_tasks,
         forget,
         get_runs,
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
         get_tasks_by_code,
         pause_queue,
         pause_task,
+        preview,
         register_task_handler,
         reschedule_task,
+        reschedule_tasks,
         resume_queue,
         resume_task,
+        retry_tasks,
         shutdown,
         start,
     )
@@ -46,7 +50,6 @@ if TYPE_CHECKING:
         aresume_task,
         aretry_tasks,
     )
-    from django_delayed_tasks.bulk import cancel_tasks, preview, reschedule_tasks, retry_tasks
     from django_delayed_tasks.function_tasks.options import periodic, task_options
     from django_delayed_tasks.handlers.decorator import task_handler
     from django_delayed_tasks.models import Task, TaskRun
@@ -121,13 +124,12 @@ __all__ = [
 _HOMES = {
     "api": (
         "add_task add_tasks cancel_task reschedule_task delete_tasks get_tasks_by_code get_runs start shutdown"
-        " forget pause_task resume_task pause_queue resume_queue"
+        " forget pause_task resume_task pause_queue resume_queue cancel_tasks preview reschedule_tasks retry_tasks"
     ),
     "asynchronous": (
         "aadd_task aadd_tasks acancel_task acancel_tasks adelete_tasks aforget aget_runs aget_tasks_by_code"
         " apause_queue apause_task apreview areschedule_task areschedule_tasks aresume_queue aresume_task aretry_tasks"
     ),
-    "bulk": "cancel_tasks preview reschedule_tasks retry_tasks",
     "exceptions": "TaskException",
     "function_tasks.options": "periodic task_options",
     "handlers": "TaskHandler get_task_handlers register_task_handler task_handler",

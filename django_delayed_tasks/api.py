@@ -4,7 +4,7 @@ It imports the executor only when one is started: a web process that only adds t
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,16 +17,20 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import BizNum, CancelResult, IfExists, IfExistsName
 from django_delayed_tasks.store.acceptance import accepted, known_code, known_identity
+from django_delayed_tasks.store.claiming.preview import PlannedRun, planned_runs
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.records import once as successes
 from django_delayed_tasks.store.schedules import add as adding
-from django_delayed_tasks.store.schedules import add_many, cancel, pause, recurrence, reschedule
+from django_delayed_tasks.store.schedules import add_many, pause, recurrence, verbs
 from django_delayed_tasks.store.schedules import find as finding
 from django_delayed_tasks.store.validation import (
     When,
+    valid_choice,
     valid_code,
     valid_identity,
+    valid_moment,
     valid_new_queue,
+    valid_offset,
     valid_queue,
     valid_when,
 )
@@ -38,6 +42,7 @@ __all__ = [
     "add_task",
     "add_tasks",
     "cancel_task",
+    "cancel_tasks",
     "delete_tasks",
     "forget",
     "get_runs",
@@ -45,10 +50,13 @@ __all__ = [
     "get_tasks_by_code",
     "pause_queue",
     "pause_task",
+    "preview",
     "register_task_handler",
     "reschedule_task",
+    "reschedule_tasks",
     "resume_queue",
     "resume_task",
+    "retry_tasks",
     "shutdown",
     "start",
 ]
@@ -124,7 +132,7 @@ def cancel_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> 
         UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
     alias = database(using)
-    return cancel.cancel(alias, *known_identity(alias, biz_code, biz_num))
+    return verbs.cancel(alias, *known_identity(alias, biz_code, biz_num))
 
 
 def reschedule_task(biz_code: str, biz_num: BizNum, when: When, *, using: str | None = None) -> bool:
@@ -138,7 +146,7 @@ def reschedule_task(biz_code: str, biz_num: BizNum, when: When, *, using: str | 
     """
     alias = database(using)
     when = valid_when(when)
-    found = reschedule.reschedule(alias, *known_identity(alias, biz_code, biz_num), when)
+    found = verbs.rescheduling(when).to_identity(alias, *known_identity(alias, biz_code, biz_num))
     wakeup.when_committed(alias, lambda: [wakeup.ANY] if wakeup.is_soon(when) else [])
     return found
 
@@ -166,7 +174,7 @@ def pause_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> b
         UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
     alias = database(using)
-    return pause.pause(alias, *known_identity(alias, biz_code, biz_num))
+    return verbs.PAUSE.to_identity(alias, *known_identity(alias, biz_code, biz_num))
 
 
 def resume_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> bool:
@@ -207,22 +215,96 @@ def resume_queue(queue: str, *, using: str | None = None) -> bool:
     return found
 
 
-def delete_tasks(biz_code: str, biz_num: str | UUID, *, everything: bool = False, using: str | None = None) -> int:
-    """Cancel every pending, failed or paused task of this code whose number contains ``biz_num``, with the same case.
+def cancel_tasks(
+    biz_code: str,
+    fragment: str | UUID | None = None,
+    *,
+    due_before: datetime | None = None,
+    due_after: datetime | None = None,
+    everything: bool = False,
+    using: str | None = None,
+) -> int:
+    """Cancel, as ``cancel_task`` does, every task of this code that the filters select; return how many.
 
-    Return how many were cancelled.
+    The filters are those of ``get_tasks_by_code``: a part of the number, compared without regard to case, and
+    ``due_after <= task.when < due_before``; tasks in all states are selected. This takes a transaction for each 500
+    tasks, unless the caller has one open; a task that changes meanwhile, because it is claimed, is looked at again.
 
     Raises:
-        InvalidTask: ``biz_num`` is empty, and ``everything`` is not True; or it is an int, such as 12, which other
-            numbers contain, too, such as 112.
+        InvalidTask: a value cannot be searched for; or the filters select every task of the code, and ``everything``
+            is not True.
         UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
-    code = valid_code(biz_code)
-    if biz_num == "" and not everything:
-        why = "would delete every task of the code; pass everything=True if that is intended"
-        raise InvalidTask("biz_num", biz_num, why)
+    return change_each(_selected(using, biz_code, fragment, due_before, due_after, everything), verbs.CANCEL)
+
+
+def reschedule_tasks(
+    biz_code: str,
+    fragment: str | UUID | None = None,
+    *,
+    by: timedelta,
+    due_before: datetime | None = None,
+    due_after: datetime | None = None,
+    everything: bool = False,
+    using: str | None = None,
+) -> int:
+    """Reschedule, as ``reschedule_task`` does, every task of this code that the filters select; return how many.
+
+    The new time is ``by`` later, or earlier if it is negative, than the task's next run, or than now if that time has
+    passed. The filters, transactions and errors are those of :func:`cancel_tasks`.
+    """
+    offset = valid_offset(by, "by")
+    tasks = _selected(using, biz_code, fragment, due_before, due_after, everything)
+    return change_each(tasks, verbs.rescheduling_by(offset))
+
+
+def retry_tasks(
+    biz_code: str,
+    fragment: str | UUID | None = None,
+    *,
+    failed_since: datetime | None = None,
+    due_before: datetime | None = None,
+    due_after: datetime | None = None,
+    everything: bool = False,
+    using: str | None = None,
+) -> int:
+    """Make every FAILED task of this code that the filters select pending again; return how many.
+
+    Its attempt counter is reset, and it is due at its time, or now if that has passed. ``failed_since``, an aware
+    datetime, selects tasks that have failed, or were last changed, at this moment or later. The other filters, the
+    transactions and the errors are those of :func:`cancel_tasks`.
+    """
+    tasks = _selected(using, biz_code, fragment, due_before, due_after, everything, failed_since)
+    return change_each(finding.find_failed(tasks, failed_since), verbs.RETRY)
+
+
+def _selected(
+    using: str | None,
+    biz_code: str,
+    fragment: str | UUID | None,
+    due_before: datetime | None,
+    due_after: datetime | None,
+    everything: bool,
+    failed_since: datetime | None = None,
+    field: str = "fragment",
+) -> "QuerySet[Task]":
     alias = database(using)
-    return cancel.delete(alias, known_code(alias, code), biz_num)
+    code = valid_code(biz_code)
+    part = valid_choice(fragment, (due_before, due_after, failed_since), everything, field)
+    return finding.find_all(alias, known_code(alias, code), part, due_before, due_after)
+
+
+def delete_tasks(biz_code: str, biz_num: str | UUID, *, everything: bool = False, using: str | None = None) -> int:
+    """Do as :func:`cancel_tasks`, under another name: ``biz_num`` is the part of the number."""
+    return change_each(_selected(using, biz_code, biz_num, None, None, everything, field="biz_num"), verbs.CANCEL)
+
+
+def change_each(tasks: "QuerySet[Task]", verb: verbs.Verb) -> int:
+    """Apply the verb to each of these tasks, wake executors unless it ends them, and return how many it changed."""
+    changed = verb.to_each(tasks)
+    if not verb.ends:
+        wakeup.when_committed(tasks.db)
+    return changed
 
 
 def get_tasks_by_code(
@@ -260,6 +342,27 @@ def get_runs(
     alias = database(using)
     code = None if biz_code is None else known_code(alias, biz_code)
     return finding.find_runs(alias, code, biz_num)
+
+
+def preview(
+    until: datetime | timedelta, *, limit: int = 100, biz_code: str | None = None, using: str | None = None
+) -> list[PlannedRun]:
+    """Return the runs that are due until a moment, the earliest first, without running them.
+
+    ``until`` is an aware datetime, or a timedelta from now. At most ``limit`` runs are returned, those of one code if
+    it is given. A recurring task appears once for each of its times. Paused, failed and running tasks are left out, and
+    so are tasks in paused queues.
+
+    Raises:
+        InvalidTask: a value is not accepted.
+        UnknownCode: neither a handler nor a row has this ``biz_code``.
+    """
+    alias = database(using)
+    if not isinstance(limit, int) or limit < 1:
+        raise InvalidTask("limit", limit, "must be an int of at least 1")
+    moment = recurrence.read_now(alias) + valid_offset(until, "until") if isinstance(until, timedelta) else until
+    code = None if biz_code is None else known_code(alias, biz_code)
+    return planned_runs(alias, valid_moment(moment, "until"), limit, code)
 
 
 def _task_of(biz_code: str, biz_num: BizNum, using: str | None) -> Task | None:

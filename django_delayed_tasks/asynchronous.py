@@ -1,4 +1,4 @@
-"""The facade for async code: each function does what its namesake in ``api.py`` or ``bulk.py`` does, in a coroutine.
+"""The facade for async code: each function does what its namesake in ``api.py`` does, in a coroutine.
 
 The namesake is called in the thread in which Django executes the queries of async code, and commits by itself: a
 transaction does not span two calls.
@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 
-from django_delayed_tasks import api, bulk
+from django_delayed_tasks import api
 
 __all__ = [
     "aadd_task",
@@ -51,16 +51,16 @@ def _asynchronous(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R
 aadd_task = _asynchronous(api.add_task)
 aadd_tasks = _asynchronous(api.add_tasks)
 acancel_task = _asynchronous(api.cancel_task)
-acancel_tasks = _asynchronous(bulk.cancel_tasks)
+acancel_tasks = _asynchronous(api.cancel_tasks)
 adelete_tasks = _asynchronous(api.delete_tasks)
 aforget = _asynchronous(api.forget)
 aget_runs = _asynchronous(api.get_runs)
 aget_tasks_by_code = _asynchronous(api.get_tasks_by_code)
 apause_queue = _asynchronous(api.pause_queue)
 apause_task = _asynchronous(api.pause_task)
-apreview = _asynchronous(bulk.preview)
+apreview = _asynchronous(api.preview)
 areschedule_task = _asynchronous(api.reschedule_task)
-areschedule_tasks = _asynchronous(bulk.reschedule_tasks)
+areschedule_tasks = _asynchronous(api.reschedule_tasks)
 aresume_queue = _asynchronous(api.resume_queue)
 aresume_task = _asynchronous(api.resume_task)
-aretry_tasks = _asynchronous(bulk.retry_tasks)
+aretry_tasks = _asynchronous(api.retry_tasks)

@@ -7,11 +7,11 @@ silently mean the default.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, get_origin, get_type_hints
 
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
@@ -26,32 +26,6 @@ INLINE = "inline"
 MODES = ("executor", INLINE)
 LONGEST_SECONDS = 366 * 24 * 3600.0
 LONGEST_KEEPING = timedelta(days=36_500)
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """All settings with their defaults; durations given as floats are in seconds."""
-
-    DATABASE: str = "default"
-    THREADS: int = 8
-    ASYNC_CONCURRENCY: int = 100
-    POLL_INTERVAL: float = 0.2
-    HEARTBEAT: float = 3.0
-    LEASE: float = 10.0
-    CLAIM: str = "auto"
-    BATCH_SIZE: int = 300
-    MAX_RESCUES: int = 3
-    SHUTDOWN_TIMEOUT: float = 30.0
-    KEEP_HISTORY: timedelta | None = timedelta(days=7)
-    ONCE_RETENTION: timedelta | None = None
-    MAX_BIZ_EXT_BYTES: int = 65_536
-    ALLOW_UNKNOWN_CODES: bool = False
-    FUNCTION_MODULES: tuple[str, ...] = ()
-    MAX_LOST_THREADS: int = 8
-    NOTIFY: bool = True
-    MODE: str = "executor"
-    REDACT: tuple[str, ...] = ()
-    MIDDLEWARE: tuple[str, ...] = ()
 
 
 class Problem(NamedTuple):
@@ -80,19 +54,19 @@ def as_seconds(duration: Any) -> float:
     return float(duration)
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("expected a non-empty text")
     return value
 
 
-def _boolean(value: Any) -> bool:
+def boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("expected True or False")
     return value
 
 
-def _one_of(words: tuple[str, ...]) -> Reader:
+def one_of(words: tuple[str, ...]) -> Reader:
     def read(value: Any) -> str:
         if not isinstance(value, str) or value not in words:
             raise ValueError(f"expected one of {', '.join(map(repr, words))}")
@@ -101,16 +75,31 @@ def _one_of(words: tuple[str, ...]) -> Reader:
     return read
 
 
-def _number(lowest: int, highest: int) -> Reader:
+def number(lowest: int, highest: int | None = None) -> Reader:
+    expected = f"of at least {lowest}" if highest is None else f"from {lowest} to {highest}"
+
     def read(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-            raise ValueError(f"expected an int from {lowest} to {highest}")
-        return value
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if not is_number or value < lowest or (highest is not None and value > highest):
+            raise ValueError(f"expected an int {expected}")
+        return int(value)
 
     return read
 
 
-def _seconds(*, or_zero: bool = False) -> Reader:
+def or_none(reader: Reader) -> Reader:
+    """Return a reader that accepts None as well."""
+
+    def read(value: Any) -> Any:
+        try:
+            return None if value is None else reader(value)
+        except ValueError as error:
+            raise ValueError(str(error).replace("expected ", "expected None or ", 1)) from None
+
+    return read
+
+
+def seconds(*, or_zero: bool = False) -> Reader:
     def read(value: Any) -> float:
         seconds = as_seconds(value)
         if not 0 <= seconds <= LONGEST_SECONDS or (seconds == 0 and not or_zero):
@@ -120,7 +109,7 @@ def _seconds(*, or_zero: bool = False) -> Reader:
     return read
 
 
-def _keeping(value: Any) -> timedelta | None:
+def keeping(value: Any) -> timedelta | None:
     # No bare numbers here: KEEP_HISTORY = 7, meant as days, would keep the history for seven seconds.
     if value is None:
         return None
@@ -154,28 +143,39 @@ def _is_dotted(name: str) -> bool:
     return all(part.isidentifier() for part in name.split("."))
 
 
-READERS: Mapping[str, Reader] = {
-    "DATABASE": _text,
-    "THREADS": _number(1, 1000),
-    "ASYNC_CONCURRENCY": _number(1, 100_000),
-    "POLL_INTERVAL": _seconds(),
-    "HEARTBEAT": _seconds(),
-    "LEASE": _seconds(),
-    "CLAIM": _one_of(CLAIM_STRATEGIES),
-    "BATCH_SIZE": _number(1, 10_000),
-    "MAX_RESCUES": _number(0, 1_000_000),
-    "SHUTDOWN_TIMEOUT": _seconds(or_zero=True),
-    "KEEP_HISTORY": _keeping,
-    "ONCE_RETENTION": _keeping,
-    "MAX_BIZ_EXT_BYTES": _number(0, 2**30),
-    "ALLOW_UNKNOWN_CODES": _boolean,
-    "FUNCTION_MODULES": _modules,
-    "MAX_LOST_THREADS": _number(1, 1000),
-    "NOTIFY": _boolean,
-    "MODE": _one_of(MODES),
-    "REDACT": _names,
-    "MIDDLEWARE": _paths,
-}
+@dataclass(frozen=True, slots=True)
+class Values:
+    """All settings, each with its reader and its default; durations given as floats are in seconds."""
+
+    DATABASE: Annotated[str, text] = "default"
+    THREADS: Annotated[int, number(1, 1000)] = 8
+    ASYNC_CONCURRENCY: Annotated[int, number(1, 100_000)] = 100
+    POLL_INTERVAL: Annotated[float, seconds()] = 0.2
+    HEARTBEAT: Annotated[float, seconds()] = 3.0
+    LEASE: Annotated[float, seconds()] = 10.0
+    CLAIM: Annotated[str, one_of(CLAIM_STRATEGIES)] = "auto"
+    BATCH_SIZE: Annotated[int, number(1, 10_000)] = 300
+    MAX_RESCUES: Annotated[int, number(0, 1_000_000)] = 3
+    SHUTDOWN_TIMEOUT: Annotated[float, seconds(or_zero=True)] = 30.0
+    KEEP_HISTORY: Annotated[timedelta | None, keeping] = timedelta(days=7)
+    ONCE_RETENTION: Annotated[timedelta | None, keeping] = None
+    MAX_BIZ_EXT_BYTES: Annotated[int, number(0, 2**30)] = 65_536
+    ALLOW_UNKNOWN_CODES: Annotated[bool, boolean] = False
+    FUNCTION_MODULES: Annotated[tuple[str, ...], _modules] = ()
+    MAX_LOST_THREADS: Annotated[int, number(1, 1000)] = 8
+    NOTIFY: Annotated[bool, boolean] = True
+    MODE: Annotated[str, one_of(MODES)] = "executor"
+    REDACT: Annotated[tuple[str, ...], _names] = ()
+    MIDDLEWARE: Annotated[tuple[str, ...], _paths] = ()
+
+
+def readers_of(declaring: type) -> dict[str, Reader]:
+    """Return the reader of each attribute of the class that is declared with one, as an annotation of its type."""
+    hints = get_type_hints(declaring, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
+
+
+READERS: Final[Mapping[str, Reader]] = readers_of(Values)
 
 
 def read(given: Any) -> tuple[Values, list[Problem]]:
@@ -232,7 +232,7 @@ class _Settings:
         return getattr(_current(), name)
 
     def __dir__(self) -> list[str]:
-        return [field.name for field in fields(Values)]
+        return [*READERS]
 
     def __repr__(self) -> str:
         return f"<DELAYED_TASKS {asdict(_current())}>"

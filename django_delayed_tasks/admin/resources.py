@@ -19,7 +19,7 @@ from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
 from django_delayed_tasks.admin.lists.filters import FOLDED
 from django_delayed_tasks.admin.steering import question, seen
 from django_delayed_tasks.admin.steering.portions import Progress
-from django_delayed_tasks.admin.steering.verbs import ALWAYS, Verb
+from django_delayed_tasks.admin.steering.verbs import ALWAYS, Action
 from django_delayed_tasks.admin.tasks.actions import log
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
@@ -33,7 +33,7 @@ MOST_POOLS: Final = 100
 HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
 """The prefix of the pools that implement handlers' limits, which must not be changed by hand."""
 
-DISABLE: Final = Verb(
+DISABLE: Final = Action(
     partial(resources.enable_all, enabled=False),
     gettext_lazy("Disable these resources?"),
     ngettext_lazy("Yes, disable %(shown)s resource", "Yes, disable %(shown)s resources", "count"),
@@ -41,7 +41,7 @@ DISABLE: Final = Verb(
     gettext_lazy("disabled"),
     None,
 )
-ENABLE: Final = Verb(
+ENABLE: Final = Action(
     partial(resources.enable_all, enabled=True),
     gettext_lazy("Enable these resources?"),
     ngettext_lazy("Yes, enable %(shown)s resource", "Yes, enable %(shown)s resources", "count"),
@@ -49,7 +49,7 @@ ENABLE: Final = Verb(
     gettext_lazy("enabled"),
     None,
 )
-RELEASE: Final = Verb(
+RELEASE: Final = Action(
     resources.release_by_force,
     gettext_lazy("Release these resources by force?"),
     ngettext_lazy("Yes, release %(shown)s resource", "Yes, release %(shown)s resources", "count"),
@@ -143,38 +143,30 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
             super().action_checkbox(obj), seen.NAME, obj.pk, obj.version,
         )  # fmt: skip
 
-    @admin.action(description=gettext_lazy("Disable"), permissions=["steer"])
-    def disable(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> HttpResponse | None:
-        return self._steer(request, queryset, DISABLE)
+    disable = DISABLE.method(gettext_lazy("Disable"), "steer")
+    enable = ENABLE.method(gettext_lazy("Enable"), "steer")
+    release_by_force = RELEASE.method(gettext_lazy("Release by force"), "steer")
 
-    @admin.action(description=gettext_lazy("Enable"), permissions=["steer"])
-    def enable(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> HttpResponse | None:
-        return self._steer(request, queryset, ENABLE)
-
-    @admin.action(description=gettext_lazy("Release by force"), permissions=["steer"])
-    def release_by_force(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> HttpResponse | None:
-        return self._steer(request, queryset, RELEASE)
-
-    def _steer(self, request: HttpRequest, rows: "QuerySet[Resource]", verb: Verb) -> HttpResponse | None:
+    def act(self, request: HttpRequest, rows: "QuerySet[Resource]", action: Action) -> HttpResponse | None:
         """Change the selected resources, in one request with a transaction for each portion; ask first if needed."""
         is_across = question.is_across(request)
-        if not question.is_confirmed(request) and (is_across or verb.asks_from):
-            asked = verb.asked(question.count(rows), question.some_of(rows))
+        if not question.is_confirmed(request) and (is_across or action.asks_from):
+            asked = action.asked(question.count(rows), question.some_of(rows))
             return question.ask(self, request, asked)
         versions, progress = seen.versions(request), Progress.begin(rows, total=0)
         while portion := progress.portion(rows.only("pool", "name", "version")):
             claims = [(row.pk, versions.get(row.pk, row.version if is_across else -1)) for row in portion]
-            ids = set(verb.do(settings.DATABASE, claims))
-            log(request, [row for row in portion if row.pk in ids], str(verb.done))
+            ids = set(action.do(settings.DATABASE, claims))
+            log(request, [row for row in portion if row.pk in ids], str(action.done))
             progress = progress.passed(portion, len(ids))
-        self._report(request, progress.changed, progress.asked, verb)
+        self._report(request, progress.changed, progress.asked, action)
         return None
 
-    def _report(self, request: HttpRequest, changed: int, asked: int, verb: Verb) -> None:
+    def _report(self, request: HttpRequest, changed: int, asked: int, action: Action) -> None:
         if changed:
             text = ngettext("%(count)s resource was %(done)s.", "%(count)s resources were %(done)s.", changed)
             self.message_user(
-                request, text % {"count": columns.number_text(changed), "done": verb.done}, messages.SUCCESS
+                request, text % {"count": columns.number_text(changed), "done": action.done}, messages.SUCCESS
             )
         if left := asked - changed:
             text = ngettext(

@@ -19,7 +19,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidHandler, shortened
 from django_delayed_tasks.function_tasks import handler as handlers
 from django_delayed_tasks.function_tasks.families import asking_family, families, family_of
-from django_delayed_tasks.handlers.validation import problem_of_queue
+from django_delayed_tasks.handlers.attributes import queue_name
 from django_delayed_tasks.states import CancelResult, TaskStatus
 
 FIRST_LOOK: Final = 0.01
@@ -61,8 +61,10 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
             InvalidTask: the exception of the framework's family to which the task belongs.
         """
         family = family_of(task)
-        if problem := problem_of_queue(task.queue_name):
-            raise family.invalid_task(f"queue_name={shortened(task.queue_name)}: {problem}")
+        try:
+            queue_name(task.queue_name)
+        except ValueError as error:
+            raise family.invalid_task(f"queue_name={shortened(task.queue_name)}: {error}") from None
         family.backend_class.validate_task(self, _without_timedelta(task))
         try:
             handlers.registered(task, self.options)
@@ -141,12 +143,12 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         Raises:
             TaskResultDoesNotExist: as for :meth:`get_result`.
         """
-        from django_delayed_tasks.store.schedules import cancel
+        from django_delayed_tasks.store.schedules import verbs
 
         life = self._life(result_id)
         if life.task is None or life.task.status == TaskStatus.FAILED:
             return CancelResult.MISSING
-        return cancel.cancel(settings.DATABASE, life.biz_code, life.biz_num)
+        return verbs.cancel(settings.DATABASE, life.biz_code, life.biz_num)
 
     async def acancel(self, result_id: str) -> CancelResult:
         """See :meth:`cancel`."""
@@ -181,8 +183,10 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         where = f"TASKS[{self.alias!r}]['OPTIONS']"
         errors = [f"{where}: {problem}" for problem in problems_of(self.options)]
         for name in sorted(self.queues, key=str):
-            if problem := problem_of_queue(name):
-                errors.append(f"TASKS[{self.alias!r}]['QUEUES']: {shortened(name)}: {problem}")
+            try:
+                queue_name(name)
+            except ValueError as error:
+                errors.append(f"TASKS[{self.alias!r}]['QUEUES']: {shortened(name)}: {error}")
         if errors:
             return [Error(error, id="django_delayed_tasks.E024") for error in errors]
         hint = "These options apply to no function. Is the path spelled right?"

@@ -21,9 +21,9 @@ The way of one task, file by file:
    handlers are claimed and admitted by ``limits/lanes.py``, which plain tasks do not pass;
 4. queue: ``RunQueue.put`` in ``running/run_queue.py`` keeps the task until a thread is free, and groups tasks of one
    code into a batch;
-5. worker: ``Worker.run`` in ``running/worker.py`` takes the batch in a thread of ``running/worker_pool.py``;
-   ``Performer.perform`` there holds it until it is due. The task of an async handler goes to the event loop instead,
-   with ``running/awaited_runs.py``;
+5. worker: ``CrewThread.run`` in ``threads/crew.py`` takes the batch; ``Performer.perform`` in ``running/worker.py``
+   holds it until it is due. The task of an async handler goes to the event loop instead, with
+   ``running/awaited_runs.py``;
 6. run: ``run`` in ``running/run.py`` calls the handler (``call_and_decide``, ``middleware.call``), inside of a
    transaction of ``running/atomic.py`` if the run is atomic;
 7. decide: ``decide`` in ``running/deciding.py`` turns what the handler returned or raised into a settlement;
@@ -36,7 +36,8 @@ The way of one task, file by file:
 Around them:
 
 - ``membership/`` keeps this executor's lease, knows its peers, and does the housekeeping;
-- ``threads/`` holds what every thread of an executor needs: its loop, its pauses, its clean contexts;
+- ``threads/`` holds what every thread of an executor needs: the loop of those that wait for the database, the crew of
+  those that call a project's code and may hang, pauses, clean contexts;
 - ``process/`` starts an executor: for the command, for a supervisor, or in the caller's process.
 
 ``executor.py`` joins the parts, ``options.py`` configures them, ``held.py`` knows the claims that this process holds,

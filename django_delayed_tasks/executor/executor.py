@@ -28,10 +28,11 @@ from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.watchdog import Watchdog
 from django_delayed_tasks.executor.running.worker import Performer
-from django_delayed_tasks.executor.running.worker_pool import WorkerPool
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.settler import ProgressReports, Settler
+from django_delayed_tasks.executor.threads.crew import Crew
 from django_delayed_tasks.executor.threads.loop import Loop
+from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.support.durations import plural
@@ -53,28 +54,43 @@ class Executor:
         worn_out: set when this process must be restarted.
     """
 
-    def __init__(self, options: ExecutorOptions) -> None:
+    def __init__(
+        self,
+        options: ExecutorOptions,
+        *,
+        lease: Lease | None = None,
+        failures: type[FailureReports] = FailureReports,
+        awaited: type[AwaitedRuns] = AwaitedRuns,
+        lookahead: type[Lookahead] = Lookahead,
+        settler: type[Settler] = Settler,
+    ) -> None:
+        """Make and join all parts. Those that are given stand in for the usual ones where a test turns the loops."""
         self.options = options
         alias = options.database
         self.worn_out = Event()
         self.clock = clock.DatabaseClock()
-        self.lease = Lease(options)
+        self.lease = lease or Lease(options)
         self.peers = Peers()
         self.held = Held(options)
-        self.failures = FailureReports(alias)
-        self.awaited = AwaitedRuns(options, self.held)
+        self.failures = failures(alias)
+        self.awaited = awaited(options, self.held)
         self.queue = RunQueue(self.held, self.awaited)
-        self.lookahead = Lookahead(options)
+        self.lookahead = lookahead(options)
         self.performer = Performer(options, self.lease, self.held, self.queue, self.clock)
-        self.pool = WorkerPool(options, self.queue, self.performer)
+        self.workers = Crew("worker", alias, self.queue, self.performer.work, self.performer.lose, options.threads)
         self.admission = Admission(options, self.held, self.peers)
-        self.lanes = Lanes(options, self.lease, self.held, self.queue, self.admission, self.peers, self.clock)
-        relay = Relay(alias, self.lease, self.held, self.lanes, self.clock)
-        self.settler = Settler(alias, self.held, self.failures, relay)
+        unanswered = UnansweredClaims(alias, self.lease, self.held)
+        self.lanes = Lanes(
+            options, self.lease, self.held, self.queue, self.admission, self.peers, unanswered, self.clock
+        )
+        relay = Relay(alias, self.lease, self.held, self.lanes, unanswered, self.clock)
+        self.settler = settler(alias, self.held, self.failures, relay)
         reader = AgendaReader(alias, self.lookahead, self.clock)
-        self.poller = Poller(options, self.lease, self.held, self.peers, self.queue, self.admission, self.lanes, reader)
+        self.poller = Poller(
+            options, self.lease, self.held, self.peers, self.queue, self.admission, self.lanes, reader, unanswered
+        )
         self.drained = self.poller.drained
-        self.watchdog = Watchdog(self.pool, self.awaited, self.queue, self.held, self.clock)
+        self.watchdog = Watchdog(self.workers, self.awaited, self.queue, self.held, self.clock)
         self.recurrences = Recurrences(alias)
         self.housekeeping = Housekeeping(options, self.lease, self.peers, self.clock, self.failures)
         self.housekeeping.add(Duty(CONFIRM_EVERY, self.recurrences.confirm))
@@ -88,9 +104,9 @@ class Executor:
         self._watching = Loop("watchdog", alias, self._watch)
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
         self._listening = listening_for(options, self.peers, self.held)
-        vital: list[Loop | Settler] = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
+        vital = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
         self.health = Health(
-            options, self.lease, self.held, self.pool, self.awaited, self.failures, vital, self.worn_out
+            options, self.lease, self.held, self.workers, self.awaited, self.failures, vital, self.worn_out
         )
 
     def start(self, registered: Callable[[int], None] = lambda executor: None) -> None:
@@ -119,7 +135,7 @@ class Executor:
         wakeup.enlist(self.held.wake_poller)
         meter.watch(self.activity)
         self.settler.start()
-        self.pool.start()
+        self.workers.start()
         self.awaited.start(self.performer)
         working = [self._beating, self._polling, *self._claiming, self._housekeeping]
         for loop in (*working, self._watching, self._reporting):
@@ -149,7 +165,7 @@ class Executor:
         for loop in self._claiming:
             loop.stop()
         self.queue.close()
-        self.pool.finish(deadline - clock.monotonic())
+        self.workers.finish(deadline - clock.monotonic())
         self.awaited.finish(deadline - clock.monotonic())
         is_settled = self.settler.finish(max(WRITE_TIME, deadline - clock.monotonic()))
         for loop in (self._reporting, self._watching, self._housekeeping, self._beating):
@@ -167,7 +183,7 @@ class Executor:
         """
         if left := {task.claim: str(task) for task in self.held.tasks()}:
             for run in self.current():
-                left.update((task.claim, str(run)) for task in run.tasks if task.claim in left)
+                left.update((task.claim, run.with_age) for task in run.tasks if task.claim in left)
             one = "task is left behind, whose run did not end, or was not settled, in time"
             many = "tasks are left behind, whose runs did not end, or were not settled, in time"
             names = listed(list(dict.fromkeys(left.values())))
@@ -176,12 +192,15 @@ class Executor:
 
     def current(self) -> list[CurrentRun]:
         """Return the current runs, in threads and on the event loop."""
-        return self.pool.current() + self.awaited.current()
+        return self._in_threads() + self.awaited.current()
+
+    def _in_threads(self) -> list[CurrentRun]:
+        return [running for _, running in self.workers.busy() if running.tasks]
 
     def activity(self) -> meter.Activity:
         """Return what this executor does now, for its metrics."""
         codes = [task.biz_code for task in self.held.tasks()]
-        busy, held = len(self.pool.current()), self.held
+        busy, held = len(self._in_threads()), self.held
         return meter.Activity(self.options.name, self.options.threads, busy, held.awaited, len(held), codes)
 
     def _farewell(self) -> None:

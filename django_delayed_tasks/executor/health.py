@@ -8,9 +8,9 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
-from django_delayed_tasks.executor.running.worker_pool import WorkerPool
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
-from django_delayed_tasks.executor.settling.settler import Settler
+from django_delayed_tasks.executor.threads.crew import Crew
 from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
@@ -34,17 +34,17 @@ class Health:
         options: ExecutorOptions,
         lease: Lease,
         held: Held,
-        pool: WorkerPool,
+        workers: Crew[CurrentRun],
         awaited: AwaitedRuns,
         failures: FailureReports,
-        threads: Sequence[Loop | Settler],
+        threads: Sequence[Loop],
         worn_out: Event,
     ) -> None:
         self._longest_call = max(LONGEST_CALL, 3 * options.lease)
         self._max_lost = options.max_lost_threads
         self._lease = lease
         self._held = held
-        self._pool = pool
+        self._workers = workers
         self._awaited = awaited
         self._failures = failures
         self._threads = threads
@@ -73,7 +73,7 @@ class Health:
         """Return what this process cannot recover from by itself, or an empty string."""
         if self._is_resting:
             return ""
-        if self._pool.count_lost() + self._failures.pass_over(self._longest_call) > self._max_lost:
+        if len(self._workers.lost()) + self._failures.pass_over(self._longest_call) > self._max_lost:
             return f"more than {self._max_lost} {plural(self._max_lost, 'thread hangs', 'threads hang')}"
         if self._awaited.count_lost() > self._max_lost:
             return f"more than {self._max_lost} async {plural(self._max_lost, 'run does', 'runs do')} not end"
@@ -89,5 +89,5 @@ class Health:
             return "the calls of async runs block all the threads that make their queries"
         return ""
 
-    def _is_stuck(self, thread: Loop | Settler) -> bool:
+    def _is_stuck(self, thread: Loop) -> bool:
         return thread.busy_for() > self._longest_call * (PATIENCE if thread.name == HOUSEKEEPING else 1)

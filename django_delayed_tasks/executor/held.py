@@ -71,7 +71,6 @@ class Held:
         lanes_lack_threads: set by the lanes: whether they are to be woken when a thread has become free.
         claiming: locks that the lanes and the settler hold from making a claim to adding it here.
         connecting: the threads that have no connection to run tasks with.
-        has_lost_answer: set when a claim failed: its answer may be lost. The poller then looks for it.
     """
 
     def __init__(self, options: ExecutorOptions) -> None:
@@ -97,7 +96,6 @@ class Held:
         self.lanes_lack_threads = False
         self.claiming = ClaimingLocks(Lock(), Lock())
         self.connecting = Connecting(self.wake_poller, self.wake_lanes)
-        self.has_lost_answer = False
 
     def add(self, tasks: Iterable[ClaimedTask], is_limited: bool = False) -> None:
         """Add tasks that were just claimed; ``is_limited``: they may have permits that others wait for."""

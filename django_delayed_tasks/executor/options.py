@@ -3,12 +3,12 @@
 import os
 import secrets
 import socket
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any
 
 from django_delayed_tasks import models
-from django_delayed_tasks.conf import READERS, settings
+from django_delayed_tasks.conf import READERS, Reader, Values, number, settings
 from django_delayed_tasks.exceptions import InvalidSetting, InvalidTask
 from django_delayed_tasks.store.validation import valid_new_queue
 
@@ -17,10 +17,7 @@ _SUFFIX = 6
 """Characters reserved for the number that a supervisor appends to a name."""
 NAME_LENGTH = models.NAME_LENGTH - _SUFFIX
 
-_LIKE_SETTINGS = (
-    "database", "threads", "poll_interval", "heartbeat", "lease", "claim", "batch_size", "max_rescues",
-    "shutdown_timeout", "keep_history", "once_retention", "max_lost_threads", "notify", "async_concurrency",
-)  # fmt: skip
+_DEFAULTS = Values()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +28,25 @@ class ExecutorOptions:
     end after that many runs. ``async_concurrency``: how many async runs there may be at a time, next to ``threads``.
     """
 
-    database: str = "default"
-    threads: int = 8
+    database: str = _DEFAULTS.DATABASE
+    threads: int = _DEFAULTS.THREADS
     name: str = ""
     queues: tuple[str, ...] | None = None
     exclude_queues: tuple[str, ...] = ()
-    poll_interval: float = 0.2
-    heartbeat: float = 3.0
-    lease: float = 10.0
-    claim: str = "auto"
-    batch_size: int = 300
-    max_rescues: int = 3
-    shutdown_timeout: float = 30.0
-    keep_history: timedelta | None = field(default=timedelta(days=7))
-    once_retention: timedelta | None = None
-    max_lost_threads: int = 8
-    notify: bool = True
+    poll_interval: float = _DEFAULTS.POLL_INTERVAL
+    heartbeat: float = _DEFAULTS.HEARTBEAT
+    lease: float = _DEFAULTS.LEASE
+    claim: str = _DEFAULTS.CLAIM
+    batch_size: int = _DEFAULTS.BATCH_SIZE
+    max_rescues: int = _DEFAULTS.MAX_RESCUES
+    shutdown_timeout: float = _DEFAULTS.SHUTDOWN_TIMEOUT
+    keep_history: timedelta | None = _DEFAULTS.KEEP_HISTORY
+    once_retention: timedelta | None = _DEFAULTS.ONCE_RETENTION
+    max_lost_threads: int = _DEFAULTS.MAX_LOST_THREADS
+    notify: bool = _DEFAULTS.NOTIFY
     drain: bool = False
     max_tasks: int | None = None
-    async_concurrency: int = 100
+    async_concurrency: int = _DEFAULTS.ASYNC_CONCURRENCY
 
     @property
     def ends_by_itself(self) -> bool:
@@ -66,36 +63,32 @@ class ExecutorOptions:
         return queue not in self.exclude_queues and (self.queues is None or queue in self.queues)
 
 
+_NAMES = [one.name for one in fields(ExecutorOptions)]
+_SETTINGS = {name: name.upper() for name in _NAMES if name.upper() in READERS}
+"""The options that are settings as well, each with the key of its setting."""
+
+
 def from_settings(**given: Any) -> ExecutorOptions:
     """Return the options of the setting ``DELAYED_TASKS``, overridden by those ``given`` that are not None.
 
     Raises:
         InvalidSetting: an option does not exist or has an invalid value.
     """
-    options = ExecutorOptions(
-        database=settings.DATABASE, threads=settings.THREADS, poll_interval=settings.POLL_INTERVAL,
-        heartbeat=settings.HEARTBEAT, lease=settings.LEASE, claim=settings.CLAIM, batch_size=settings.BATCH_SIZE,
-        max_rescues=settings.MAX_RESCUES, shutdown_timeout=settings.SHUTDOWN_TIMEOUT,
-        keep_history=settings.KEEP_HISTORY, once_retention=settings.ONCE_RETENTION,
-        max_lost_threads=settings.MAX_LOST_THREADS,
-        notify=settings.NOTIFY, async_concurrency=settings.ASYNC_CONCURRENCY,
-        name=f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}",
-    )  # fmt: skip
-    try:
-        options = replace(options, **{name: value for name, value in given.items() if value is not None})
-    except TypeError:
-        known = [one.name for one in fields(ExecutorOptions)]
-        unknown = ", ".join(sorted(set(given) - set(known)))
-        raise InvalidSetting(f"no such option: {unknown}; the options are {', '.join(known)}") from None
+    chosen: dict[str, Any] = {"name": f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"}
+    chosen |= {name: getattr(settings, key) for name, key in _SETTINGS.items()}
+    chosen |= {name: value for name, value in given.items() if value is not None}
+    if unknown := sorted(chosen.keys() - _NAMES):
+        raise InvalidSetting(f"no such option: {', '.join(unknown)}; the options are {', '.join(_NAMES)}")
+    options = ExecutorOptions(**chosen)
     _check(options)
     return options
 
 
 def _check(options: ExecutorOptions) -> None:
-    for name in _LIKE_SETTINGS:
-        _check_as(name.upper(), name, getattr(options, name))
-    if options.max_tasks is not None and (not isinstance(options.max_tasks, int) or options.max_tasks < 1):
-        raise InvalidSetting(f"max_tasks={options.max_tasks!r}: expected an int of at least 1")
+    for name, key in _SETTINGS.items():
+        _check_as(READERS[key], name, getattr(options, name))
+    if options.max_tasks is not None:
+        _check_as(number(1), "max_tasks", options.max_tasks)
     if options.poll_interval > LONGEST_POLL:
         raise InvalidSetting(f"poll_interval={options.poll_interval!r}: must be {LONGEST_POLL} seconds at most")
     if options.lease <= 2 * options.heartbeat:
@@ -108,9 +101,9 @@ def _check(options: ExecutorOptions) -> None:
     _check_name(options.name)
 
 
-def _check_as(key: str, name: str, value: Any) -> None:
+def _check_as(reader: Reader, name: str, value: Any) -> None:
     try:
-        READERS[key](value)
+        reader(value)
     except ValueError as error:
         raise InvalidSetting(f"{name}={value!r}: {error}") from None
 

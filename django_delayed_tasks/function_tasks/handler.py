@@ -10,7 +10,7 @@ from asgiref.sync import iscoroutinefunction
 from django_delayed_tasks.conf import as_seconds
 from django_delayed_tasks.exceptions import ClaimLost, InvalidHandler
 from django_delayed_tasks.function_tasks import data
-from django_delayed_tasks.function_tasks.options import FunctionOptions, options_of
+from django_delayed_tasks.function_tasks.options import NAMES, FunctionOptions, options_of
 from django_delayed_tasks.handlers import TaskHandler, find, register_task_handler
 from django_delayed_tasks.handlers.functions import code_of_function, load_function
 from django_delayed_tasks.handlers.registry import withdraw
@@ -42,12 +42,8 @@ class FunctionHandler(TaskHandler):
         self.biz_code = code_of_function(task.module_path)
         self.queue = task.queue_name
         self.priority = int(task.priority)  # the framework accepts any whole number, such as 5.0
-        self.max_attempts = options.max_attempts
-        self.timeout = options.timeout
-        self.max_concurrent = options.max_concurrent
-        self.rate = options.rate
-        self.atomic = options.atomic
-        self.trigger = options.trigger
+        for name in TaskHandler.__annotations__.keys() & NAMES:
+            setattr(self, name, getattr(options, name))
         self.keep_history = options.result_retention or KeepHistory.ALL
 
     def handle(self, task: Any) -> Done | None:

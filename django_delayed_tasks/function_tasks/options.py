@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from asgiref.sync import iscoroutinefunction
 from django.utils.module_loading import import_string
 
-from django_delayed_tasks.function_tasks.task_class import OF_FUNCTION
 from django_delayed_tasks.handlers import takes
 from django_delayed_tasks.handlers.functions import code_of_function
 from django_delayed_tasks.handlers.registry import find, withdraw
@@ -62,6 +61,8 @@ class FunctionOptions:
 
 
 NAMES = tuple(field.name for field in fields(FunctionOptions))
+OF_TASK = tuple(name for name in NAMES if name not in ("trigger", "result_retention"))
+"""The options that are fields of a task as well, and so can be arguments of ``@task``."""
 
 
 def options_of(task: Any, given: Mapping[str, Any]) -> FunctionOptions:
@@ -75,7 +76,7 @@ def options_of(task: Any, given: Mapping[str, Any]) -> FunctionOptions:
     general = {name: value for name, value in given.items() if name != FUNCTIONS}
     own = given.get(FUNCTIONS, {}).get(task.module_path, {})
     merged = {**general, **own, **getattr(task.func, _ATTRIBUTE, {})}
-    of_task = ((name, getattr(task, name, None)) for name in OF_FUNCTION)
+    of_task = ((name, getattr(task, name, None)) for name in OF_TASK)
     merged.update((name, value) for name, value in of_task if value is not None)
     if problems := [problem for name in merged if (problem := problem_of(name))]:
         raise ValueError("; ".join(problems))

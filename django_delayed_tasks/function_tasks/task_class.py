@@ -1,21 +1,16 @@
 """The class of function tasks: that of a family, with what this store can do for a function and for one enqueuing."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, make_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
+from django_delayed_tasks.function_tasks.options import OF_TASK
 from django_delayed_tasks.handlers.named_code import exception_named
-from django_delayed_tasks.states import BizNum
 from django_delayed_tasks.triggers import Trigger
-
-OF_FUNCTION = (
-    "max_attempts", "backoff", "timeout", "max_concurrent", "rate", "concurrency_key", "atomic", "expires",
-)  # fmt: skip
-"""The options of a function: see :mod:`django_delayed_tasks.function_tasks.options`."""
 
 Call = tuple[Sequence[Any], Mapping[str, Any]]
 """The positional and the keyword arguments of one enqueuing."""
@@ -64,33 +59,17 @@ class Enqueuing:
 
 
 def task_class_of(family: Any, module: str) -> Any:
-    """Return the class of tasks for a family, to be ``DelayedTask`` in ``module``, where pickle finds it."""
-    parent: Any = family.base.Task
+    """Return the class of tasks for a family, to be ``DelayedTask`` in ``module``, where pickle finds it.
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class DelayedTask(Enqueuing, parent):  # type: ignore[misc]
-        """A task function, and how to run it.
-
-        ``biz_num`` gives it a business identity: enqueuing it again reschedules it. With ``once``, a business identity
-        that has succeeded is not enqueued again. ``expires`` is how long after it was enqueued, or until when, it may
-        start. ``run_after`` may be a timedelta from the moment at which it is enqueued. With a ``trigger`` it recurs,
-        with the same arguments.
-        """
-
-        biz_num: str | int | UUID | None = None
-        once: bool = False
-        trigger: Trigger | str | None = None
-        max_attempts: int | None = None
-        backoff: Callable[..., Any] | None = None
-        timeout: timedelta | float | None = None
-        max_concurrent: int | None = None
-        rate: str | None = None
-        concurrency_key: Callable[..., BizNum | None] | None = None
-        atomic: bool | None = None
-        expires: datetime | timedelta | None = None
-
-    DelayedTask.__module__, DelayedTask.__qualname__ = module, "DelayedTask"
-    return DelayedTask
+    Its fields are those of the family, the options of functions, None where they are not given, and those of one
+    enqueuing: ``biz_num`` gives it a business identity, so that enqueuing it again reschedules it; with ``once``, one
+    that has succeeded is not enqueued again; with a ``trigger`` it recurs, with the same arguments.
+    """
+    own = [("biz_num", Any, None), ("once", bool, False), *((name, Any, None) for name in ("trigger", *OF_TASK))]
+    bases = (Enqueuing, family.base.Task)
+    made: Any = make_dataclass("DelayedTask", own, bases=bases, frozen=True, slots=True, kw_only=True)
+    made.__module__, made.__doc__ = module, "A task function, and how to run it."
+    return made
 
 
 def error_class_of(family: Any, module: str) -> Any:

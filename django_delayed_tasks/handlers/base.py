@@ -3,13 +3,14 @@
 import random
 from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
 
-from django_delayed_tasks.conf import as_seconds
+from django_delayed_tasks.conf import as_seconds, boolean, number, or_none, seconds, text
 from django_delayed_tasks.exceptions import InvalidHandler
-from django_delayed_tasks.handlers import scheduling
+from django_delayed_tasks.handlers import attributes, scheduling
+from django_delayed_tasks.handlers.rates import parse_rate
 from django_delayed_tasks.outcomes import AddResult, Outcome
 from django_delayed_tasks.states import BizNum, CancelResult, KeepHistory
 from django_delayed_tasks.triggers import Trigger, parse
@@ -85,21 +86,21 @@ class TaskHandler:
     """
 
     biz_code: str = ""
-    queue: str = "default"
-    priority: int = 0
-    max_attempts: int = 5
-    timeout: timedelta | float | None = None
-    keep_history: KeepHistory | timedelta | str = KeepHistory.ALL
-    keep_data: bool | None = None
-    log: bool = False
-    max_lateness: timedelta | float | None = None
-    trigger: Trigger | str | None = None
-    atomic: bool = False
-    database: str = "default"
-    pool: str | None = None
-    max_concurrent: int | None = None
-    rate: str | None = None
-    batch_size: int = 500
+    queue: Annotated[str, attributes.queue_name] = "default"
+    priority: Annotated[int, number(-100, 100)] = 0
+    max_attempts: Annotated[int, number(1)] = 5
+    timeout: Annotated[timedelta | float | None, or_none(seconds())] = None
+    keep_history: Annotated[KeepHistory | timedelta | str, attributes.history_kept] = KeepHistory.ALL
+    keep_data: Annotated[bool | None, or_none(boolean)] = None
+    log: Annotated[bool, boolean] = False
+    max_lateness: Annotated[timedelta | float | None, or_none(seconds())] = None
+    trigger: Annotated[Trigger | str | None, attributes.trigger] = None
+    atomic: Annotated[bool, boolean] = False
+    database: Annotated[str, text] = "default"
+    pool: Annotated[str | None, or_none(attributes.pool)] = None
+    max_concurrent: Annotated[int | None, or_none(number(1, 1000))] = None
+    rate: Annotated[str | None, or_none(parse_rate)] = None
+    batch_size: Annotated[int, number(1, 10_000)] = 500
 
     def get_biz_code(self) -> str:
         """Return the code of the tasks that this handler runs."""

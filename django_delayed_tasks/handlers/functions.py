@@ -8,10 +8,10 @@ import hashlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from django_delayed_tasks.handlers.attributes import CODE_LENGTH
 from django_delayed_tasks.handlers.base import TaskHandler, code_of
 from django_delayed_tasks.handlers.named_code import task_named
 from django_delayed_tasks.handlers.registry import find
-from django_delayed_tasks.handlers.validation import CODE_LENGTH
 from django_delayed_tasks.support.logs import logger_of
 from django_delayed_tasks.support.redaction import FUNCTION
 

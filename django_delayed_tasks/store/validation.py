@@ -77,7 +77,7 @@ def valid_part(biz_num: Any) -> str:
     return valid_fragment("biz_num", _text_of(biz_num))
 
 
-def valid_choice(fragment: Any, others: Collection[Any], everything: Any) -> str | None:
+def valid_choice(fragment: Any, others: Collection[Any], everything: Any, field: str = "fragment") -> str | None:
     """Return a part of numbers that selects the tasks of a bulk call; None if it does not limit them.
 
     Raises:
@@ -86,13 +86,13 @@ def valid_choice(fragment: Any, others: Collection[Any], everything: Any) -> str
     """
     if isinstance(fragment, int):
         problem = "would select all tasks whose number contains it: use the call for one task, or pass a str"
-        raise InvalidTask("fragment", fragment, problem)
+        raise InvalidTask(field, fragment, problem)
     if everything is not True and (fragment == "" or (fragment is None and all(other is None for other in others))):
         problem = "would select every task of the code; pass everything=True if that is intended"
-        raise InvalidTask("fragment", fragment, problem)
+        raise InvalidTask(field, fragment, problem)
     if fragment is None:
         return None
-    return valid_fragment("fragment", str(fragment) if isinstance(fragment, UUID) else fragment)
+    return valid_fragment(field, str(fragment) if isinstance(fragment, UUID) else fragment)
 
 
 def valid_offset(value: Any, field: str) -> timedelta:

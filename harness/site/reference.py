@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 from django.core.management import load_command_class
 from django.core.management.base import BaseCommand, DjangoHelpFormatter
@@ -70,8 +70,9 @@ def documented(kind: str, names: list[str], options: list[str]) -> Lines:
 def settings() -> Lines:
     """Write a table of the keys of ``DELAYED_TASKS``: the default, and what is accepted in the words of its error."""
     yield from ["| key | type | default | accepted |", "|---|---|---|---|"]
+    kinds = get_type_hints(conf.Values)
     for field in fields(conf.Values):
-        kind = field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
+        kind = inspect.formatannotation(kinds[field.name])
         yield f"| `{field.name}` | `{escaped(kind)}` | `{field.default!r}` | {escaped(accepted(field.name))} |"
 
 

@@ -114,7 +114,7 @@ def keep_read_only_sessions() -> None:
     """Keep a connection through which nothing can be written, as long as it answers."""
     kept: Any = import_module(f"{STORE}.sql.kept_connections")
     kept._accepts_writes = lambda connection: True
-    for user in ("membership.lease", "settling.settler", "threads.loop"):
+    for user in ("membership.lease", "threads.loop"):
         module: Any = import_module(f"django_delayed_tasks.executor.{user}")
         module.give_up_connection = lambda alias, error: kept.discard_unusable(alias)
 

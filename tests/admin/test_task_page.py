@@ -10,6 +10,7 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from django_delayed_tasks.admin.steering.seen import CHANGED
+from django_delayed_tasks.admin.tasks import writes
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.pages import inputs_of, messages_of, submit
@@ -217,15 +218,13 @@ class TestConflict:
         assert Task.objects.values_list("version", "queue").get() == (5, "default")
 
     def test_changed_between_looking_and_writing(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        from django_delayed_tasks.store.schedules import edit as edits
+        row, edit = task(), writes.edit
 
-        row, edit = task(), edits.edit
-
-        def overtaken(*args: Any) -> bool:
+        def overtaken(*args: Any) -> None:
             Task._base_manager.update(version=5)
-            return edit(*args)
+            edit(*args)
 
-        monkeypatch.setattr(edits, "edit", overtaken)
+        monkeypatch.setattr(writes, "edit", overtaken)
         response = submit(boss, page_of(row), queue="mail")
         assert messages_of(response) == [str(CHANGED)]
         assert Task.objects.get().queue == "default"

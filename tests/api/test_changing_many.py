@@ -10,13 +10,12 @@ import pytest
 from django.db import connection, transaction
 from django.test import override_settings
 
-from django_delayed_tasks import api, bulk
+from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
 from django_delayed_tasks.models import EARLIEST, Task, TaskRun
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.store.schedules import edit
-from django_delayed_tasks.store.schedules import edit as portions
+from django_delayed_tasks.store.schedules import verbs as portions
 from django_delayed_tasks.triggers.values import LAST
 from tests.store import recurring_states, states, verbs
 from tests.store.meters import UNIT, reads, statements
@@ -28,9 +27,9 @@ DAY = timedelta(days=1)
 STATES = states.BEFORE | recurring_states.BEFORE
 ALL = {"everything": True}
 CALLS: dict[str, Callable[..., int]] = {
-    "cancel": bulk.cancel_tasks,
-    "retry": bulk.retry_tasks,
-    "reschedule": lambda *given, **named: bulk.reschedule_tasks(*given, by=DAY, **named),
+    "cancel": api.cancel_tasks,
+    "retry": api.retry_tasks,
+    "reschedule": lambda *given, **named: api.reschedule_tasks(*given, by=DAY, **named),
 }
 CALL = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 
@@ -51,7 +50,7 @@ def one_by_one(verb: str) -> int:
             case "reschedule":
                 changed += api.reschedule_task(task.biz_code, task.biz_num, next_time(task) + DAY)
             case _:
-                changed += len(edit.retry_failed(ALIAS, [(task.id, task.version)]))
+                changed += len(portions.RETRY.to_seen(ALIAS, [(task.id, task.version)]))
     return changed
 
 
@@ -82,6 +81,11 @@ def test_each_state_becomes_what_the_call_for_one_task_makes_of_it(
     single = after(state, lambda: one_by_one(verb))
     assert after(state, lambda: CALLS[verb](CODE, **ALL)) == single
     assert after(state, lambda: CALLS[verb](CODE, "1")) == single
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_delete_tasks_is_another_name_of_cancel_tasks(db: None, frozen: None, state: str) -> None:
+    assert after(state, lambda: api.delete_tasks(CODE, "1")) == after(state, lambda: api.cancel_tasks(CODE, "1"))
 
 
 @pytest.mark.parametrize("verb", CALLS)
@@ -118,12 +122,12 @@ def test_the_filters_are_those_of_the_finders(db: None, frozen: None) -> None:
     verbs.add("spring-1", HOUR, biz_code="other")
     filters: dict[str, Any] = {"due_after": NOW + HOUR, "due_before": NOW + 3 * HOUR}
     assert {task.biz_num for task in api.get_tasks_by_code(CODE, "sPRing", **filters)} == {"Spring-1", "spring-2"}
-    assert bulk.cancel_tasks(CODE, "sPRing", **filters) == 2
+    assert api.cancel_tasks(CODE, "sPRing", **filters) == 2
     assert nums() == {"SPRING-3", "autumn-1", "spring-1"}
-    assert bulk.reschedule_tasks(CODE, due_before=NOW + 2 * HOUR, by=-DAY) == 1
+    assert api.reschedule_tasks(CODE, due_before=NOW + 2 * HOUR, by=-DAY) == 1
     assert Task.objects.get(biz_num="autumn-1").when == NOW - DAY + HOUR
-    assert bulk.cancel_tasks(CODE, "%") == bulk.cancel_tasks(CODE, UUID(int=0)) == 0
-    assert bulk.cancel_tasks(CODE, everything=True) == 2
+    assert api.cancel_tasks(CODE, "%") == api.cancel_tasks(CODE, UUID(int=0)) == 0
+    assert api.cancel_tasks(CODE, everything=True) == 2
     assert nums() == {"spring-1"}
 
 
@@ -132,10 +136,10 @@ def test_failed_since_a_moment(db: None, frozen: None) -> None:
         verbs.add(num)
         verbs.settle(verbs.failed(verbs.claim_one()))
     Task._base_manager.filter(biz_num="1").update(update_time=NOW - HOUR)
-    assert bulk.retry_tasks(CODE, failed_since=NOW + HOUR) == 0
-    assert bulk.retry_tasks(CODE, failed_since=NOW) == 1
+    assert api.retry_tasks(CODE, failed_since=NOW + HOUR) == 0
+    assert api.retry_tasks(CODE, failed_since=NOW) == 1
     assert nums(status=TaskStatus.PENDING) == {"2"}
-    assert bulk.retry_tasks(CODE, failed_since=NOW - HOUR) == 1
+    assert api.retry_tasks(CODE, failed_since=NOW - HOUR) == 1
 
 
 @CALL
@@ -175,13 +179,13 @@ def test_wrong_values(db: None, call: Callable[..., int], arguments: Any, named:
 @pytest.mark.parametrize("by", [None, 5, "1", NOW, timedelta(days=36_601), timedelta.min])
 def test_what_is_no_offset(db: None, by: Any) -> None:
     with pytest.raises(InvalidTask, match=r"^by="):
-        bulk.reschedule_tasks(CODE, "1", by=by)
+        api.reschedule_tasks(CODE, "1", by=by)
 
 
 @pytest.mark.parametrize("since", [HOUR, "", datetime(2031, 1, 1)])  # noqa: DTZ001
 def test_what_is_no_moment_of_a_failure(db: None, since: Any) -> None:
     with pytest.raises(InvalidTask, match=r"^failed_since="):
-        bulk.retry_tasks(CODE, failed_since=since)
+        api.retry_tasks(CODE, failed_since=since)
 
 
 @CALL
@@ -196,10 +200,10 @@ def test_no_time_is_beyond_the_last(db: None) -> None:
     verbs.add("1", last)
     verbs.add("2", HOUR)
     years = timedelta(days=36_500)
-    assert bulk.reschedule_tasks(CODE, everything=True, by=years) == 2
+    assert api.reschedule_tasks(CODE, everything=True, by=years) == 2
     assert Task.objects.get(biz_num="1").when == LAST
-    assert bulk.reschedule_tasks(CODE, everything=True, by=years) == 2
-    assert bulk.reschedule_tasks(CODE, everything=True, by=-years) == 2
+    assert api.reschedule_tasks(CODE, everything=True, by=years) == 2
+    assert api.reschedule_tasks(CODE, everything=True, by=-years) == 2
     assert Task.objects.get(biz_num="1").when == LAST - years
 
 
@@ -216,8 +220,8 @@ def test_executors_are_woken(live_db: str, woken: list[str]) -> None:
     verbs.add("1")
     verbs.settle(verbs.failed(verbs.claim_one()))
     woken.clear()
-    bulk.retry_tasks(CODE, "1")
-    bulk.reschedule_tasks(CODE, "1", by=-HOUR)
+    api.retry_tasks(CODE, "1")
+    api.reschedule_tasks(CODE, "1", by=-HOUR)
     assert woken == ["woken"] * 2
 
 

@@ -11,12 +11,12 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone as django_timezone
 
 from django_delayed_tasks import Cron, Once, Reschedule, TaskHandler, api
-from django_delayed_tasks.bulk import preview, reschedule_tasks
+from django_delayed_tasks.api import preview, reschedule_tasks
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.executor.running.deciding import decide
 from django_delayed_tasks.models import LATEST, Task
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.schedules.verbs import postponing
 from django_delayed_tasks.triggers.values import FIRST, LAST
 from tests.store import verbs
 from tests.store.verbs import CODE
@@ -95,7 +95,7 @@ def test_an_offset_leads_no_further_than_the_last_moment(db: None, frozen: None)
         verbs.add(num, LAST - DAY)
     reschedule_tasks(CODE, "moved", by=7 * DAY)
     row = verbs.present("postponed")
-    edit.postpone("default", [(row.pk, row.version)], 36_600 * DAY)
+    postponing(36_600 * DAY).to_seen("default", [(row.pk, row.version)])
     assert {(row.when, row.claim_at) for row in Task.objects.all()} == {(LAST, LAST)}
     verbs.add("late", trigger=Once(LAST, jitter=DAY))
     assert verbs.present("late").claim_at == LAST

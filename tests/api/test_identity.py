@@ -131,7 +131,7 @@ def test_an_int_is_done_once_and_forgotten(db: None) -> None:
 def test_deleting_by_an_int_is_refused_since_it_is_a_part_of_others(db: None) -> None:
     for num in ("12", "112", str(UUID_1)):
         verbs.add(num)
-    with pytest.raises(InvalidTask, match=r"^biz_num=12: .* use cancel_task for this one, or pass a str"):
+    with pytest.raises(InvalidTask, match=r"^biz_num=12: .* use the call for one task, or pass a str"):
         api.delete_tasks(CODE, 12)  # type: ignore[arg-type]
     assert Task.objects.count() == 3
     assert api.delete_tasks(CODE, UUID_1) == 1

@@ -6,19 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from django_delayed_tasks.api import add_task
-from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.levels import AgendaReader
-from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.executor import Executor
-from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.admission import Admission
-from django_delayed_tasks.executor.limits.lanes import Lanes
-from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
-from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store import executors
@@ -27,6 +17,7 @@ from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.testing.executing.stand_ins import AwaitedHere
 
 
 def handler_of(handle: Callable[[Any], Any], code: str = "code", **attributes: Any) -> TaskHandler:
@@ -73,15 +64,8 @@ class OnTime(Lookahead):
     length = timedelta()
 
 
-class Noted(AwaitedRuns):
+class Noted(AwaitedHere):
     """Notes the batches that are put on the event loop, and starts none."""
-
-    def __init__(self, options: ExecutorOptions, held: Held) -> None:
-        super().__init__(options, held)
-        self.batches: list[list[ClaimedTask]] = []
-
-    def put(self, batch: list[ClaimedTask]) -> None:
-        self.batches.append(batch)
 
     @property
     def numbers(self) -> list[str]:
@@ -89,23 +73,14 @@ class Noted(AwaitedRuns):
         return [task.biz_num for batch in self.batches for task in batch]
 
 
-class Bench:
-    """The parts of an executor without its threads: the test turns the loops, takes what was queued, and settles."""
+class Bench(Executor):
+    """An executor without its threads: the test turns the loops, takes what was queued, and settles."""
+
+    awaited: Noted
 
     def __init__(self, name: str = "bench", lookahead: type[Lookahead] = OnTime, **options: Any) -> None:
-        self.options = ExecutorOptions(name=name, **options)
-        self.lease = Lease(self.options)
+        super().__init__(ExecutorOptions(name=name, **options), awaited=Noted, lookahead=lookahead)
         self.lease.acquire()
-        self.held = Held(self.options)
-        self.peers = Peers()
-        self.clock = DatabaseClock()
-        self.awaited = Noted(self.options, self.held)
-        self.queue = RunQueue(self.held, self.awaited)
-        admission = Admission(self.options, self.held, self.peers)
-        self.lanes = Lanes(self.options, self.lease, self.held, self.queue, admission, self.peers, self.clock)
-        self.lookahead = lookahead(self.options)
-        reader = AgendaReader(self.options.database, self.lookahead, self.clock)
-        self.poller = Poller(self.options, self.lease, self.held, self.peers, self.queue, admission, self.lanes, reader)
         self._delivered: list[ClaimedTask] = []
         self._ended: list[Settlement] = []
 

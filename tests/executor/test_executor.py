@@ -99,9 +99,9 @@ def test_a_run_that_hangs_loses_its_task_and_its_thread_is_replaced() -> None:
     with executing(threads=1) as executor:
         assert ran.wait(30)
         wait_until(lambda: not Task.objects.exists())
-        assert executor.pool.count_lost() == 1
+        assert len(executor.workers.lost()) == 1
         hang.set()
-        wait_until(lambda: executor.pool.count_lost() == 0)
+        wait_until(lambda: len(executor.workers.lost()) == 0)
     assert numbers == [1, 2]
     first = TaskRun.objects.order_by("id")[0]
     assert first.outcome == RunOutcome.RETRIED

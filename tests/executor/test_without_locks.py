@@ -89,8 +89,8 @@ def test_each_batch_goes_to_one_thread_or_is_taken_back() -> None:
 
     def take(mine: list[int]) -> Callable[[], None]:
         def work() -> None:
-            while (batch := queue.get()) is not None:
-                mine.extend(task.id for task in batch)
+            while (run := queue.get()) is not None:
+                mine.extend(task.id for task in run.tasks)
 
         return work
 
@@ -99,12 +99,19 @@ def test_each_batch_goes_to_one_thread_or_is_taken_back() -> None:
             (queue.put_permitted if number % 2 else queue.put)([task])
             if number % 50 == 0:
                 back.extend(task.id for task in queue.take_back())
-        queue.end(THREADS)
+        for _ in range(THREADS):
+            queue.end()
 
     at_once(*map(take, got), put)
     taken = Counter(number for mine in got for number in mine) + Counter(back)
     assert taken == Counter(range(len(tasks)))
     assert (queue.waiting, len(queue)) == (0, 0)
+
+
+def first_of(queue: RunQueue) -> list[int]:
+    run = queue.get()
+    assert run
+    return [task.id for task in run.tasks]
 
 
 def test_a_thread_that_comes_second_takes_from_the_other_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,10 +127,10 @@ def test_a_thread_that_comes_second_takes_from_the_other_line(monkeypatch: pytes
         if not of_others:
             of_others.append(0)
             monkeypatch.setattr(queue, "_next_line", lambda: line)
-            of_others.extend(task.id for task in queue.get() or ())
+            of_others.extend(first_of(queue))
             monkeypatch.setattr(queue, "_next_line", choose)
         return line
 
     monkeypatch.setattr(queue, "_next_line", choose_late)
-    mine = [task.id for task in queue.get() or ()]
+    mine = first_of(queue)
     assert sorted([*of_others[1:], *mine]) == [0, 1]

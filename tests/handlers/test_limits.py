@@ -7,7 +7,7 @@ import pytest
 
 from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, task_handler
-from django_delayed_tasks.handlers import validation as rules
+from django_delayed_tasks.handlers import attributes as rules
 from django_delayed_tasks.handlers.rates import Rate, parse_rate
 from django_delayed_tasks.models import POOL_LENGTH
 from django_delayed_tasks.store.resources.resources import RESERVED

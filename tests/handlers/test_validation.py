@@ -11,13 +11,12 @@ from django_delayed_tasks import models
 from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import (
     TaskHandler,
+    attributes,
     find,
     get_task_handlers,
     register_task_handler,
-    validation,
 )
 from django_delayed_tasks.states import KeepHistory
-from django_delayed_tasks.store import validation as task_validation
 from django_delayed_tasks.triggers import Cron
 
 
@@ -244,10 +243,9 @@ def test_a_code_of_the_instance_that_the_class_contradicts_is_refused() -> None:
         register_task_handler(handler)
 
 
-def test_lengths_and_priorities_are_those_of_tasks() -> None:
+def test_lengths_are_those_of_tasks() -> None:
     """Handlers may not import the models, which have the same numbers."""
-    assert (validation.CODE_LENGTH, validation.QUEUE_LENGTH) == (models.CODE_LENGTH, models.QUEUE_LENGTH)
-    assert validation.PRIORITIES == task_validation.PRIORITIES
+    assert (attributes.CODE_LENGTH, attributes.QUEUE_LENGTH) == (models.CODE_LENGTH, models.QUEUE_LENGTH)
 
 
 @pytest.mark.parametrize("trigger", ["0 3 * * *", "Interval(minutes=0)", "", Cron, 5, timedelta(minutes=5)])

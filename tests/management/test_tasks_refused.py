@@ -7,8 +7,8 @@ import pytest
 from django.core.management import CommandError
 from django.db import connections
 
+from django_delayed_tasks import api
 from django_delayed_tasks.management.commands.tasks import Command
-from django_delayed_tasks.management.tasks import verbs
 from django_delayed_tasks.models import Task
 from tests.executor.parts import add, handler_of
 from tests.management.conftest import Call
@@ -89,7 +89,7 @@ def test_why_no_task_was_changed(call: Call, failed: None, arguments: list[str],
 
 
 def test_a_task_that_changes_at_the_same_moment(call: Call, failed: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "change_each", lambda tasks, verb: 0)
+    monkeypatch.setattr(api, "change_each", lambda tasks, verb: 0)
     assert call("tasks", "retry", "code", "1").err == "No task was changed: this one changed at the same moment.\n"
 
 

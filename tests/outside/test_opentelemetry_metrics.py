@@ -70,7 +70,7 @@ def test_all_metrics_of_prometheus_are_there_with_its_names_and_values() -> None
             add(number)
         assert held.wait(60)
         wait_until(lambda: len(executor.held) == 1)
-        wait_until(lambda: len(executor.pool.current()) == 1)  # a thread is idle a moment after its run is settled
+        wait_until(lambda: len(executor.workers.busy()) == 1)  # a thread is idle a moment after its run is settled
         found, wanted = without_executor(collected()), of_prometheus()
         executors = {dict(labels).get("executor") for name, labels in collected() if name == "delayed_tasks_threads"}
         may_end.set()

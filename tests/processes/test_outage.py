@@ -48,7 +48,7 @@ def test_executors_carry_on_and_what_ended_meanwhile_is_not_run_again(
     gates[0].open()
     (ended,) = wait_until(lambda: folder.notes("ended"))
     struck = next(child for child in children if child.pid == ended.pid)
-    struck.wait_for("settling waits for the database")
+    struck.wait_for("settler backs off")
     for child in children:
         child.wait_for("heartbeat failed")
     answer = get(port, "/metrics")  # it is answered all the same

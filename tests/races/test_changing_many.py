@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from django_delayed_tasks import api, bulk
+from django_delayed_tasks import api
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.store.schedules import edit
-from django_delayed_tasks.store.schedules import edit as portions
+from django_delayed_tasks.store.schedules import verbs as portions
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, HOUR
 from tests.threads import in_thread, start_thread
@@ -22,9 +21,9 @@ from tests.threads import in_thread, start_thread
 pytestmark = pytest.mark.usefixtures("live_db")
 
 CALLS: dict[str, Callable[[], int]] = {
-    "cancel": lambda: bulk.cancel_tasks(CODE, "-a"),
-    "retry": lambda: bulk.retry_tasks(CODE, "-a"),
-    "reschedule": lambda: bulk.reschedule_tasks(CODE, "-a", by=HOUR),
+    "cancel": lambda: api.cancel_tasks(CODE, "-a"),
+    "retry": lambda: api.retry_tasks(CODE, "-a"),
+    "reschedule": lambda: api.reschedule_tasks(CODE, "-a", by=HOUR),
 }
 FIRST = "1-a"
 
@@ -73,7 +72,7 @@ def added_again() -> None:
 
 def changed() -> None:
     [seen] = Task.objects.filter(biz_num=FIRST).values_list("id", "version")
-    assert edit.edit(ALIAS, seen, edit.Edit(biz_ext='"new"'))
+    assert portions.Edit(biz_ext='"new"').verb().to_seen(ALIAS, [seen])
 
 
 def run_and_failed() -> None:
@@ -131,7 +130,7 @@ def test_what_happens_between_look_and_lock(
 def test_a_task_that_is_added_again_is_another_one() -> None:
     due()
     with after_the_look(added_again):
-        assert bulk.cancel_tasks(CODE, "-a") == 1
+        assert api.cancel_tasks(CODE, "-a") == 1
     assert set(Task.objects.values_list("biz_num", flat=True)) == {FIRST, "3-b"}
 
 
@@ -150,7 +149,7 @@ def test_while_others_claim_and_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = [start_thread(partial(work, executor)) for executor in (1, 2)]
     try:
         assert begun.wait(60)
-        cancelled = bulk.cancel_tasks(CODE, everything=True)
+        cancelled = api.cancel_tasks(CODE, everything=True)
         left = Task.objects.exclude(status=TaskStatus.RUNNING, cancel_requested_at__isnull=False).count()
     finally:
         enough.set()

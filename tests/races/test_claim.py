@@ -121,14 +121,14 @@ def test_call_before_a_claim(live_db: str, strategy: Strategy, call: str, end: s
 @CALLS
 @ENDS
 def test_claim_before_a_call(live_db: str, strategy: Strategy, call: str, end: str) -> None:
-    """The call waits and finds the task running, or waiting as before; a deletion leaves what runs alone."""
+    """The call waits and finds the task running, or waiting as before."""
     verbs.add(biz_ext="old")
     with transaction.atomic():
         verbs.claim(strategy)
         calling = start_thread(OUTSIDE[call])
         wait_until_blocked(calling)
         transaction.set_rollback(end == "rollback")
-    committed = {"add": "deferred", "reschedule": True, "cancel": "stopping", "delete": 0}
+    committed = {"add": "deferred", "reschedule": True, "cancel": "stopping", "delete": 1}
     rolled_back = {"add": "replaced", "reschedule": True, "cancel": "cancelled", "delete": 1}
     assert calling.result() == (committed if end == "commit" else rolled_back)[call]
     row = verbs.row()

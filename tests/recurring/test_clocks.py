@@ -8,7 +8,7 @@ import pytest
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import Then
-from django_delayed_tasks.store.schedules.edit import run_now
+from django_delayed_tasks.store.schedules.verbs import RUN_NOW
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 from tests.executor.parts import claim
@@ -53,7 +53,7 @@ def test_nor_a_retry(machine: Machine) -> None:
 def test_run_now_just_before_its_time_is_one_more_all_the_same(machine: Machine, lag: timedelta) -> None:
     machine.add()
     with frozen_at(NOON + 9.999 * MINUTE):
-        run_now("default", [TaskRow.objects.values_list("id", "version").get()])
+        RUN_NOW.to_seen("default", [TaskRow.objects.values_list("id", "version").get()])
     run_at(machine, 9.999, lag)
     extra: Any = [(pytest.approx(9.999 - lag / MINUTE), None)]
     assert machine.seen == extra
@@ -65,7 +65,7 @@ def test_run_now_just_before_its_time_is_one_more_all_the_same(machine: Machine,
 def test_one_more_that_is_rescued_is_still_one_more(machine: Machine) -> None:
     machine.add(EVERY_TEN)
     with frozen_at(NOON + 4 * MINUTE):
-        run_now("default", [TaskRow.objects.values_list("id", "version").get()])
+        RUN_NOW.to_seen("default", [TaskRow.objects.values_list("id", "version").get()])
         [task] = claim(machine.executor)
     machine.answers = [ValueError("no")]
     machine.clock.moment = NOON + 4 * MINUTE

@@ -5,7 +5,7 @@ import pytest
 from django_delayed_tasks import api
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.models import TaskRun
-from django_delayed_tasks.store.schedules.edit import run_now
+from django_delayed_tasks.store.schedules.verbs import RUN_NOW
 from django_delayed_tasks.triggers import Interval
 from tests.recurring.machine import MINUTE, NOON, Machine
 
@@ -34,7 +34,7 @@ def test_of_an_extra_run_the_moment_at_which_it_started(machine: Machine) -> Non
     machine.add()
     with frozen_at(NOON + 4 * MINUTE):
         [task] = api.get_tasks_by_code("recurring")
-        run_now("default", [(task.pk, task.version)])
+        RUN_NOW.to_seen("default", [(task.pk, task.version)])
     machine.run_at(5)
     machine.run_at(10)
     assert minutes() == [5, 10]

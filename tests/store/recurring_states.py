@@ -7,7 +7,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import IfExistsName, TaskStatus
-from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.schedules.verbs import RUN_NOW
 from django_delayed_tasks.store.settling.reap import reap as reap_orphans
 from django_delayed_tasks.triggers import Interval
 from tests.store import states, verbs
@@ -59,7 +59,7 @@ def recurring_running() -> Run:
 def extra() -> Run:
     """Reach the state after a retry of an additional run, before the planned time."""
     verbs.add(when=NEW, biz_ext="old", trigger=TRIGGER)
-    edit.run_now(ALIAS, list(Task.objects.values_list("id", "version")))
+    RUN_NOW.to_seen(ALIAS, list(Task.objects.values_list("id", "version")))
     verbs.settle(verbs.retry(verbs.claim_one(), HOUR))
     return None
 

@@ -17,7 +17,7 @@ from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task
 from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import IfExistsName, RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.schedules.verbs import RUN_NOW
 from django_delayed_tasks.store.settling.reap import SPREAD, reap
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -120,7 +120,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def run_now(self, num: str, _: datetime) -> None:
         seen = [(row.id, row.version) for row in [verbs.row(num)] if row]
-        assert bool(edit.run_now(ALIAS, seen)) == self.tasks[num].run_now(self.now)
+        assert bool(RUN_NOW.to_seen(ALIAS, seen)) == self.tasks[num].run_now(self.now)
 
     def forget(self, num: str, _: datetime) -> None:
         assert api.forget(CODE, num) == self.tasks[num].forget()

@@ -8,7 +8,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.states import IfExistsName, RunOutcome, Then
-from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.schedules.verbs import RUN_NOW, Verb, postponing
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.store import verbs
 from tests.store.recurring_states import AFTER, BEFORE, REMEMBERED, add_once, pause, resume
@@ -196,15 +196,15 @@ def recurring(outcome: RunOutcome, error: str = "") -> Callable[[Run], object]:
     return settling(lambda run: Settlement(run.claim, outcome, Then.RECUR, when=AGAIN, error=error))
 
 
-def steer(verb: Callable[..., list[int]], *given: object) -> Callable[[Run], object]:
-    return lambda _: len(verb(ALIAS, list(Task.objects.values_list("id", "version")), *given))
+def steer(verb: Verb) -> Callable[[Run], object]:
+    return lambda _: len(verb.to_seen(ALIAS, list(Task.objects.values_list("id", "version"))))
 
 
 MORE: dict[str, Callable[[Run], object]] = {
     "pause": lambda _: pause(),
     "resume": lambda _: resume(),
-    "run now": steer(edit.run_now),
-    "postpone": steer(edit.postpone, HOUR),
+    "run now": steer(RUN_NOW),
+    "postpone": steer(postponing(HOUR)),
     "earliest sooner": comparing("earliest", -1),
     "earliest later": comparing("earliest", 7),
     "latest sooner": comparing("latest", -1),

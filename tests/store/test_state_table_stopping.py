@@ -10,7 +10,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task
 from django_delayed_tasks.states import IfExistsName
-from django_delayed_tasks.store.schedules import edit as edits
+from django_delayed_tasks.store.schedules.verbs import RETRY, Edit
 from tests.store import verbs
 from tests.store.states import NEW, Run, running_then
 from tests.store.test_state_table import CELLS as FIRST
@@ -49,12 +49,12 @@ keep once        | stopping | deferred   | rearmed once    | +0 |
 raise once       | stopping | deferred   | rearmed once    | +0 |
 latest once      | stopping | deferred   | rearmed once    | +0 |
 claim            | stopping | 0          | stopping        | +0 |
-delete           | stopping | 0          | stopping        | +0 |
+delete           | stopping | 1          | stopping        | +0 |
 forget           | stopping | False      | stopping        | +0 |
 run now          | stopping | 0          | stopping        | +0 |
 postpone         | stopping | 0          | stopping        | +0 |
 retry failed     | stopping | 0          | stopping        | +0 |
-edit             | stopping | False      | stopping        | +0 |
+edit             | stopping | 0          | stopping        | +0 |
 recur            | stopping | gone       | gone            | +0 | DONE
 fail and recur   | stopping | gone       | gone            | +0 | CANCELLED
 expire and recur | stopping | gone       | gone            | +0 | CANCELLED
@@ -98,18 +98,13 @@ def many(mode: IfExistsName, *, once: bool = False) -> Callable[[Run], object]:
     return add
 
 
-def edit(_: Run) -> object:
-    [seen] = Task.objects.values_list("id", "version")
-    return edits.edit(verbs.ALIAS, seen, edits.Edit(when=NEW))
-
-
 YET_MORE: dict[str, Callable[[Run], object]] = {
     **{f"many {mode}": many(mode) for mode in get_args(IfExistsName)},
     "many keep once": many("keep", once=True),
     "many raise once": many("raise", once=True),
     "delete": lambda _: api.delete_tasks(CODE, "1"),
-    "retry failed": steer(edits.retry_failed),
-    "edit": edit,
+    "retry failed": steer(RETRY),
+    "edit": steer(Edit(when=NEW).verb()),
 }
 
 

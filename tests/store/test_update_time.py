@@ -10,7 +10,7 @@ from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.schedules.verbs import RUN_NOW, postponing
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
@@ -36,8 +36,8 @@ WAITING: dict[str, Callable[[], object]] = {
         Task._base_manager.update(update_time=NOW),
         api.resume_task(CODE, "1"),
     ],
-    "postponed": lambda: edit.postpone(ALIAS, seen(), HOUR),
-    "run now": lambda: edit.run_now(ALIAS, seen()),
+    "postponed": lambda: postponing(HOUR).to_seen(ALIAS, seen()),
+    "run now": lambda: RUN_NOW.to_seen(ALIAS, seen()),
     "claimed": verbs.claim_one,
 }
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from django_delayed_tasks.admin.steering import pauses
 from django_delayed_tasks.admin.steering.question import Question
-from django_delayed_tasks.store.schedules import edit
-from django_delayed_tasks.store.schedules.cancel import cancel_seen
+from django_delayed_tasks.store.schedules import pause, verbs
 from django_delayed_tasks.store.sql.fences import Claim
 
 HOUR: Final = timedelta(hours=1)
@@ -21,7 +22,7 @@ SEVERAL: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class Action:
     """What an action does: ``do`` changes the rows that are in the versions given, and returns their ids.
 
     ``yes``: what the button says, with the ``count`` of rows and how it is ``shown``. ``asks_from``: the number of
@@ -29,7 +30,7 @@ class Verb:
     about rows that were not on the page.
     """
 
-    do: Callable[[str, Collection[Claim]], list[int]]
+    do: Callable[[str, Collection[Claim]], Collection[int]]
     question: Any
     yes: Any
     effect: Any
@@ -40,53 +41,58 @@ class Verb:
         """Return what the user is asked before it is done to ``count`` rows."""
         return Question(self.question, self.yes, self.effect, count, rows)
 
+    def method(self, label: Any, permission: str) -> Any:
+        """Return the method of a model's admin that offers this action, and does it by the admin's ``act``."""
 
-def _postpone(alias: str, seen: Collection[Claim]) -> list[int]:
-    return edit.postpone(alias, seen, HOUR)
+        @admin.action(description=label, permissions=[permission])
+        def steer(model_admin: Any, request: HttpRequest, rows: "QuerySet[Any]") -> Any:
+            return model_admin.act(request, rows, self)
+
+        return steer
 
 
-RUN_NOW: Final = Verb(
-    edit.run_now,
+RUN_NOW: Final = Action(
+    verbs.RUN_NOW.to_seen,
     _("Run these tasks now?"),
     ngettext_lazy("Yes, run %(shown)s task now", "Yes, run %(shown)s tasks now", "count"),
     _("Pending tasks become claimable at once. Their time is lost, unless they recur."),
     _("made claimable at once"),
     SEVERAL,
 )
-POSTPONE: Final = Verb(
-    _postpone,
+POSTPONE: Final = Action(
+    verbs.postponing(HOUR).to_seen,
     _("Postpone these tasks by an hour?"),
     ngettext_lazy("Yes, postpone %(shown)s task", "Yes, postpone %(shown)s tasks", "count"),
     _("Pending tasks wait an hour longer than their time, or than now if it has passed."),
     _("postponed"),
     SEVERAL,
 )
-RETRY_FAILED: Final = Verb(
-    edit.retry_failed,
+RETRY_FAILED: Final = Action(
+    verbs.RETRY.to_seen,
     _("Retry these tasks?"),
     ngettext_lazy("Yes, retry %(shown)s task", "Yes, retry %(shown)s tasks", "count"),
     _("Failed tasks become pending again, with their attempts reset. Their errors are kept in the history only."),
     _("made pending again"),
     SEVERAL,
 )
-CANCEL: Final = Verb(
-    cancel_seen,
+CANCEL: Final = Action(
+    verbs.CANCEL.to_seen,
     _("Cancel these tasks?"),
     ngettext_lazy("Yes, cancel %(shown)s task", "Yes, cancel %(shown)s tasks", "count"),
     _("Waiting tasks are removed, and the history records that. Running tasks are asked to stop."),
     _("cancelled, or asked to stop if running"),
     ALWAYS,
 )
-PAUSE: Final = Verb(
-    pauses.pause_all,
+PAUSE: Final = Action(
+    verbs.PAUSE_UNPAUSED.to_seen,
     _("Pause these tasks?"),
     ngettext_lazy("Yes, pause %(shown)s task", "Yes, pause %(shown)s tasks", "count"),
     _("They do not run until they are resumed. Running tasks finish first."),
     _("paused, or will be after the current run"),
     None,
 )
-RESUME: Final = Verb(
-    pauses.resume_all,
+RESUME: Final = Action(
+    pause.resume_seen,
     _("Resume these tasks?"),
     ngettext_lazy("Yes, resume %(shown)s task", "Yes, resume %(shown)s tasks", "count"),
     _("Paused tasks wait for their time again. Missed times of recurring tasks are not made up for."),

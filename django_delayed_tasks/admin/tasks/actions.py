@@ -13,7 +13,7 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from django_delayed_tasks.admin.steering import portions, question, seen, verbs
 from django_delayed_tasks.admin.steering.portions import Progress
-from django_delayed_tasks.admin.steering.verbs import Verb
+from django_delayed_tasks.admin.steering.verbs import Action
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.store.notices import wakeup
@@ -35,76 +35,60 @@ class SteeringActions(Base):
 
     actions = ("run_now", "postpone", "pause", "resume", "retry_failed", "cancel")
 
-    @admin.action(description=gettext_lazy("Run now"), permissions=["change"])
-    def run_now(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.RUN_NOW)
+    run_now = verbs.RUN_NOW.method(gettext_lazy("Run now"), "change")
+    postpone = verbs.POSTPONE.method(gettext_lazy("Postpone by an hour"), "change")
+    retry_failed = verbs.RETRY_FAILED.method(gettext_lazy("Retry failed"), "change")
+    pause = verbs.PAUSE.method(gettext_lazy("Pause"), "change")
+    resume = verbs.RESUME.method(gettext_lazy("Resume"), "change")
+    cancel = verbs.CANCEL.method(gettext_lazy("Cancel"), "delete")
 
-    @admin.action(description=gettext_lazy("Postpone by an hour"), permissions=["change"])
-    def postpone(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.POSTPONE)
-
-    @admin.action(description=gettext_lazy("Retry failed"), permissions=["change"])
-    def retry_failed(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.RETRY_FAILED)
-
-    @admin.action(description=gettext_lazy("Pause"), permissions=["change"])
-    def pause(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.PAUSE)
-
-    @admin.action(description=gettext_lazy("Resume"), permissions=["change"])
-    def resume(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.RESUME)
-
-    @admin.action(description=gettext_lazy("Cancel"), permissions=["delete"])
-    def cancel(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.CANCEL)
-
-    def _steer(self, request: HttpRequest, queryset: "QuerySet[Task]", verb: Verb) -> Response:
+    def act(self, request: HttpRequest, queryset: "QuerySet[Task]", action: Action) -> Response:
+        """Ask the user if needed; otherwise do the action to the selected tasks, or to a portion of all that match."""
         is_across = question.is_across(request)
-        if not question.is_confirmed(request) and (asked := self._question(queryset, verb, is_across)):
+        if not question.is_confirmed(request) and (asked := self._question(queryset, action, is_across)):
             started = Progress.begin(queryset, asked.count).inputs() if is_across else ()
             return question.ask(self, request, asked, started)
         if is_across:
-            return self._steer_portion(request, queryset, verb)
-        self._steer_all(request, queryset, verb)
+            return self._steer_portion(request, queryset, action)
+        self._steer_all(request, queryset, action)
         return None
 
-    def _question(self, queryset: "QuerySet[Task]", verb: Verb, is_across: bool) -> question.Question | None:
+    def _question(self, queryset: "QuerySet[Task]", action: Action, is_across: bool) -> question.Question | None:
         """Return what the user is asked first; None if the action needs no question."""
-        if not is_across and verb.asks_from is None:
+        if not is_across and action.asks_from is None:
             return None
         count = question.count(queryset)
-        if not is_across and count < (verb.asks_from or 0):
+        if not is_across and count < (action.asks_from or 0):
             return None
-        return verb.asked(count, question.some_of(queryset))
+        return action.asked(count, question.some_of(queryset))
 
-    def _steer_all(self, request: HttpRequest, queryset: "QuerySet[Task]", verb: Verb) -> None:
+    def _steer_all(self, request: HttpRequest, queryset: "QuerySet[Task]", action: Action) -> None:
         """Change the selected tasks, in the versions that the page showed."""
         versions = seen.versions(request)
         tasks = list(light(queryset).order_by("pk"))
         for task in tasks:
             task.version = versions.get(task.pk, -1)
-        changed = sum(apply(request, batch, verb) for batch in batches(tasks))
+        changed = sum(apply(request, batch, action) for batch in batches(tasks))
         selected = set(request.POST.getlist(ACTION_CHECKBOX_NAME))  # some may no longer match the page's filters
-        self._report(request, changed, max(len(selected), len(tasks)), verb)
+        self._report(request, changed, max(len(selected), len(tasks)), action)
 
-    def _steer_portion(self, request: HttpRequest, queryset: "QuerySet[Task]", verb: Verb) -> Response:
+    def _steer_portion(self, request: HttpRequest, queryset: "QuerySet[Task]", action: Action) -> Response:
         """Change some of the tasks that match; those that were not on the page are taken in their present versions."""
         progress = Progress.read(request)
         tasks = progress.portion(light(queryset))
         versions = seen.versions(request)
         for task in tasks:
             task.version = versions.get(task.pk, task.version)
-        progress = progress.passed(tasks, apply(request, tasks, verb))
+        progress = progress.passed(tasks, apply(request, tasks, action))
         if len(tasks) == portions.PORTION:
-            return portions.page(self, request, verb.question, progress)
-        self._report(request, progress.changed, progress.asked, verb)
+            return portions.page(self, request, action.question, progress)
+        self._report(request, progress.changed, progress.asked, action)
         return None
 
-    def _report(self, request: HttpRequest, changed: int, asked: int, verb: Verb) -> None:
+    def _report(self, request: HttpRequest, changed: int, asked: int, action: Action) -> None:
         if changed:
             text = ngettext("%(count)s task was %(done)s.", "%(count)s tasks were %(done)s.", changed)
-            self.message_user(request, text % {"count": number_text(changed), "done": verb.done}, messages.SUCCESS)
+            self.message_user(request, text % {"count": number_text(changed), "done": action.done}, messages.SUCCESS)
         if left := asked - changed:
             text = ngettext(
                 "%(count)s task was left unchanged: it changed since the page was loaded, or its state forbids this.",
@@ -126,10 +110,10 @@ def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
         yield batch
 
 
-def apply(request: HttpRequest, tasks: list[Task], verb: Verb) -> int:
+def apply(request: HttpRequest, tasks: list[Task], action: Action) -> int:
     """Change those of these tasks that are in their versions, log them, wake executors; return how many changed."""
-    ids = set(verb.do(settings.DATABASE, [(task.pk, task.version) for task in tasks]))
-    log(request, [task for task in tasks if task.pk in ids], str(verb.done))
+    ids = set(action.do(settings.DATABASE, [(task.pk, task.version) for task in tasks]))
+    log(request, [task for task in tasks if task.pk in ids], str(action.done))
     wakeup.when_committed(settings.DATABASE)
     return len(ids)
 

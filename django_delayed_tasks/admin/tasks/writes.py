@@ -16,10 +16,8 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import AddAction, CancelResult, IfExists, TaskStatus
 from django_delayed_tasks.store import validation
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.store.schedules import edit as edits
-from django_delayed_tasks.store.schedules import pause
+from django_delayed_tasks.store.schedules import verbs
 from django_delayed_tasks.store.schedules.add import add as write
-from django_delayed_tasks.store.schedules.cancel import cancel_claim
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import TASK
 from django_delayed_tasks.store.sql.transactions import atomically
@@ -59,8 +57,8 @@ def edit(task: Task, form: ChangeTaskForm) -> None:
     changed = {name: form.cleaned_data[name] for name in form.changed_data}
     if "biz_ext" in changed:
         changed["biz_ext"] = validation.valid_json(changed["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
-    changes = edits.Edit(**{name: changed[name] for name in EDITED if name in changed})
-    if changes != edits.Edit() and not edits.edit(settings.DATABASE, (task.pk, task.version), changes):
+    changes = verbs.Edit(**{name: changed[name] for name in EDITED if name in changed})
+    if changes != verbs.Edit() and not changes.verb().to_seen(settings.DATABASE, [(task.pk, task.version)]):
         raise Conflict(str(seen.CHANGED))
 
 
@@ -79,7 +77,7 @@ def replace(task: Task, form: ChangeTaskForm) -> None:
             raise Conflict(str(seen.CHANGED))
         write(alias, form.schedule(current), IfExists.REPLACE)
         if current.status == TaskStatus.PAUSED:
-            pause.pause(alias, current.biz_code, current.biz_num)
+            verbs.PAUSE.to_identity(alias, current.biz_code, current.biz_num)
 
     try:
         atomically(alias, work)
@@ -89,7 +87,7 @@ def replace(task: Task, form: ChangeTaskForm) -> None:
 
 def cancel(versions: Mapping[int, int], task: Task) -> CancelResult:
     """Cancel the task if it is in the version shown; return CANCELLED or STOPPING."""
-    result = cancel_claim(settings.DATABASE, task.pk, versions.get(task.pk, -1))
-    if result is CancelResult.MISSING:
+    found = verbs.CANCEL.to_seen(settings.DATABASE, [(task.pk, versions.get(task.pk, -1))])
+    if not found:
         raise Conflict(str(seen.CHANGED))
-    return result
+    return CancelResult.STOPPING if found[task.pk] == TaskStatus.RUNNING else CancelResult.CANCELLED

@@ -11,7 +11,6 @@ from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor import announcing, meter
 from django_delayed_tasks.executor.claiming.levels import AgendaReader, RoundRobin
 from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
-from django_delayed_tasks.executor.claiming.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lanes import Lanes
@@ -19,6 +18,7 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import ALONE, Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
+from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.acceptance import lane_of
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level
@@ -56,6 +56,7 @@ class Poller:
         admission: Admission,
         lanes: Lanes,
         reader: AgendaReader,
+        unanswered: UnansweredClaims,
     ) -> None:
         self._options = options
         self._ends_by_itself = options.ends_by_itself
@@ -71,7 +72,7 @@ class Poller:
         self._claims_as: int | None = None
         self.claim_size = ClaimSize(options, held)
         self._levels = RoundRobin(options.poll_interval)
-        self._unanswered = UnansweredClaims(options.database, lease, held)
+        self._unanswered = unanswered
         self._agenda: Agenda | None = None
         self._read_at = float("-inf")
         self._ahead = timedelta()
@@ -96,13 +97,11 @@ class Poller:
 
     def _poll(self) -> float:
         self.found_nothing = self._was_outpaced = self._held.has_claimed_all = False
-        unanswered = self._unanswered
         if self._claims_as != self._lease.executor:
             self._drop_lost()
         if clock.monotonic() >= self._lease.claims_until:
             return min(self._options.poll_interval, RENEWAL)
-        if self._held.has_lost_answer or (unanswered.has_tried and clock.monotonic() >= unanswered.look_at):
-            unanswered.look()
+        self._unanswered.look()
         room = self.claim_size.room()
         if (most := self._options.max_tasks) is not None:
             room = room._replace(most=self._allowed(most))
@@ -203,7 +202,7 @@ class Poller:
 
     def _claim_from(self, request: ClaimRequest) -> list[ClaimedTask]:
         began = clock.monotonic()
-        self._unanswered.has_tried = True
+        self._unanswered.note_try()
         tasks = self._won(request)
         if tasks:
             self._lost_races = 0
@@ -283,7 +282,7 @@ class Poller:
         """Forget everything that was read: after an error none of it can be relied on."""
         self._levels.due = []
         self._agenda = None
-        self._held.has_lost_answer = True
+        self._unanswered.note_lost()
         self.reader.forget()
         if self._ends_by_itself:
             self._lanes.forget()

@@ -18,6 +18,7 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import find, find_function
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_levels
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -60,6 +61,7 @@ class Lanes:
         queue: RunQueue,
         admission: Admission,
         peers: Peers,
+        unanswered: UnansweredClaims,
         database_clock: clock.DatabaseClock,
     ) -> None:
         self._options = options
@@ -69,6 +71,7 @@ class Lanes:
         self._queue = queue
         self._admission = admission
         self._peers = peers
+        self._unanswered = unanswered
         self._clock = database_clock
         self.room = LaneRoom(options, lease, held, queue)
         self._lanes: dict[str, Lane] = {}
@@ -252,7 +255,7 @@ class Lanes:
             won.update(written.won)
             announcing.claimed(written.won, began)
         except BaseException:
-            self._held.has_lost_answer = True
+            self._unanswered.note_lost()
             self._held.wake_poller.set()
             raise
         finally:

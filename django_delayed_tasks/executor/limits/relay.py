@@ -18,6 +18,7 @@ from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.limits.runs import InSlot
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.running.run import refusal
+from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
@@ -48,8 +49,17 @@ class Relay:
         may_hand_on: set by the settler when it has settled runs without handing slots on.
     """
 
-    def __init__(self, alias: str, lease: Lease, held: Held, lanes: Lanes, database_clock: clock.DatabaseClock) -> None:
+    def __init__(
+        self,
+        alias: str,
+        lease: Lease,
+        held: Held,
+        lanes: Lanes,
+        unanswered: UnansweredClaims,
+        database_clock: clock.DatabaseClock,
+    ) -> None:
         self._alias = alias
+        self._unanswered = unanswered
         self._lease = lease
         self._held = held
         self._lanes = lanes
@@ -69,7 +79,7 @@ class Relay:
         except BaseException as error:  # of the database, of a handler's attributes: the runs have had their effects
             logger.warning("slots were not handed on: %s", error, exc_info=error)
             self.may_hand_on = False
-            self._held.has_lost_answer = True
+            self._unanswered.note_lost()
             self._held.wake_poller.set()
         return None
 

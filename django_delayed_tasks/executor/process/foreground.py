@@ -245,7 +245,7 @@ def _stop(executor: Executor, stream: TextIO) -> bool:
 
 def _say_which(executor: Executor, stream: TextIO) -> None:
     if runs := executor.current():
-        _say(stream, _("Still waiting for %s.") % listed([str(running) for running in runs]))
+        _say(stream, _("Still waiting for %s.") % listed([running.with_age for running in runs]))
 
 
 def _say(stream: TextIO, line: str) -> None:

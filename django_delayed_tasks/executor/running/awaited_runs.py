@@ -2,10 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from asgiref.sync import sync_to_async
 
@@ -18,10 +17,12 @@ from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.executor.running.event_loop import EventLoop
 from django_delayed_tasks.executor.threads.connecting import EVENT_LOOP
 from django_delayed_tasks.executor.threads.loop import Backoff
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
+
+if TYPE_CHECKING:
+    from django_delayed_tasks.executor.running.worker import Performer
 
 logger = Log(__name__)
 
@@ -39,28 +40,6 @@ _running: ContextVar[CurrentRun] = ContextVar("running")
 """The run that a coroutine belongs to."""
 
 
-class AsyncPerformer(Protocol):
-    """The interface of what performs runs on the event loop."""
-
-    async def aperform(self, running: CurrentRun) -> None:
-        """Run a task or a batch, and note how it ended."""
-
-    async def arelease(self, running: CurrentRun) -> None:
-        """Release tasks that will not be started here."""
-
-    def released(self, running: CurrentRun) -> list[tuple[ClaimedTask, Any]]:
-        """Release the tasks of a run, and return what was lent to them."""
-
-    def give_back(self, lent: list[tuple[ClaimedTask, Any]]) -> None:
-        """Give back what was lent to tasks."""
-
-    def lose(self, running: CurrentRun, error: BaseException) -> None:
-        """Settle the tasks of a run that ended with an error of neither the handler nor its outcome."""
-
-    def has_lost(self, running: CurrentRun) -> bool:
-        """Return whether all claims of the run are known to be gone."""
-
-
 class AwaitedRuns:
     """Starts runs on the event loop, ``async_concurrency`` at a time, and cancels them; thread-safe."""
 
@@ -71,13 +50,13 @@ class AwaitedRuns:
         self._alias = options.database
         self._reconnecting = asyncio.Lock()
         self._slots = asyncio.Semaphore(options.async_concurrency)
-        self._performer: AsyncPerformer | None = None
+        self._performer: Performer | None = None
         self._in_slots: set[CurrentRun] = set()
         self._tasks: dict[CurrentRun, asyncio.Task[None]] = {}
         self._abandoned: dict[CurrentRun, float] = {}
         self._complained: dict[str, float] = {}
 
-    def start(self, performer: AsyncPerformer) -> None:
+    def start(self, performer: "Performer") -> None:
         """Let this performer do the runs; the loop is started with the first of them."""
         self._performer = performer
 
@@ -113,7 +92,6 @@ class AwaitedRuns:
             self._performer.lose(running, error)
         finally:
             self._leave_slot(running)
-            running.end()
 
     async def _connects(self) -> bool:
         """Open the connection for the queries of coroutines; return False if it cannot be opened now."""
@@ -123,7 +101,7 @@ class AwaitedRuns:
             self._held.connecting.begin(EVENT_LOOP, error)
         return error is None
 
-    async def _postpone(self, performer: AsyncPerformer, running: CurrentRun) -> None:
+    async def _postpone(self, performer: "Performer", running: CurrentRun) -> None:
         """Release the tasks of a run that cannot connect, and wait with what was lent to them until others can."""
         lent = performer.released(running)
         self._leave_slot(running)
@@ -155,16 +133,6 @@ class AwaitedRuns:
     def current(self) -> list[CurrentRun]:
         """Return the current runs."""
         return [running for running in list(self._tasks) if running.has_begun and running.counts]
-
-    def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[CurrentRun]:
-        """Return the runs that have taken longer than ``limit_of(task)`` seconds."""
-        now, found = clock.monotonic(), []
-        for running in self.current():
-            tasks = running.tasks  # empty once they are handed over
-            limit = limit_of(tasks[0]) if tasks else None
-            if limit is not None and now - running.began > limit:
-                found.append(running)
-        return found
 
     def cancel(self, running: CurrentRun, error: BaseException) -> None:
         """Raise CancelledError in the run's handler; if it lets that pass, the run has ended with ``error``."""
@@ -250,7 +218,7 @@ class AwaitedRuns:
         await self._wait(timeout)
         if left := self.current():
             runs = f"{len(left)} async {plural(len(left), 'run')}"
-            logger.warning("cancelling %s that did not end in time, such as %s", runs, left[0])
+            logger.warning("cancelling %s that did not end in time, such as %s", runs, left[0].with_age)
         for running in left:
             self._cancel(running, GivenBack())
         self._replace_stuck_queries(0.0)  # runs that have returned need it to end

@@ -37,8 +37,6 @@ class CurrentRun:
     interrupted: BaseException | None = None
     is_waiting: bool = True
     call: "asyncio.Task[Any] | None" = None
-    _is_left: bool = False
-    _has_ended: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def begin(self) -> bool:
@@ -48,21 +46,24 @@ class CurrentRun:
             self.has_begun = True
             return not self.is_abandoned
 
-    def end(self) -> bool:
-        """Note that the worker has done with the run; return False if it was abandoned before."""
-        with self._lock:
-            self._has_ended = True
-            return not self._is_left
-
     def abandon(self) -> bool:
-        """Take the run from its worker, and the tasks too, unless it has handed over how they ended.
+        """Take its tasks from the run: what it hands over from now on does not count.
 
-        Return False if the worker has done with it. What it hands over from now on does not count.
+        Return False if it has handed over how they ended.
         """
         with self._lock:
-            self._is_left = not self._has_ended
-            self.is_abandoned = self._is_left and self.handed_over_at is None
-            return self._is_left
+            self.is_abandoned = self.handed_over_at is None
+            return self.is_abandoned
+
+    @property
+    def all_tasks(self) -> Sequence[ClaimedTask]:
+        """Its tasks, and those that it has handed over to others."""
+        return [*self.tasks, *self.handed_over]
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since it began, or since it handed over how its tasks ended: its thread may hang after that."""
+        return clock.monotonic() - (self.handed_over_at or self.began)
 
     @property
     def counts(self) -> bool:
@@ -70,10 +71,14 @@ class CurrentRun:
         return bool(self.tasks) and not self.is_abandoned and self.handed_over_at is None
 
     def __str__(self) -> str:
-        tasks = self.tasks
+        tasks = self.all_tasks
         more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
-        name = f"{tasks[0]}{more}" if tasks else "a run that has just ended"
-        return f"{name} (for {clock.monotonic() - self.began:.0f} s)"
+        return f"{tasks[0]}{more}"
+
+    @property
+    def with_age(self) -> str:
+        """Its name, and for how long it has run."""
+        return f"{self} (for {clock.monotonic() - self.began:.0f} s)"
 
     def hand_over(self, tasks: Batch) -> bool:
         """Take tasks out of a run that has ended, to be run by others; return False if it was abandoned before."""

@@ -13,7 +13,7 @@ from threading import Event, Lock
 from django_delayed_tasks.clock import monotonic
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
-from django_delayed_tasks.executor.running.current_run import Batch
+from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.handlers import find, registry
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
@@ -101,11 +101,11 @@ class RunQueue:
         for batch in batches:
             self._held.release(batch)
 
-    def get(self) -> Batch | None:
-        """Wait for the next batch and return it; None tells the calling thread to end."""
+    def get(self) -> CurrentRun | None:
+        """Wait for the next batch and return its run; None tells the calling thread to end."""
         has_batch = self._tickets.get()
-        self._last_taken = monotonic()
-        return self._first() if has_batch else None
+        self._last_taken = began = monotonic()
+        return CurrentRun(self._first(), began) if has_batch else None
 
     def _first(self) -> Batch:
         """Remove and return the batch whose turn it is; there is one for each ticket."""
@@ -136,14 +136,13 @@ class RunQueue:
     def close(self) -> None:
         """Release the waiting tasks, and those that are still to come."""
         with self._lock:
+            tasks = [] if self.closed.is_set() else self._take_all()
             self.closed.set()
-            tasks = self._take_all()
         self._held.release(tasks)
 
-    def end(self, threads: int) -> None:
-        """Tell this many threads to end; only after :meth:`close`."""
-        for _ in range(threads):
-            self._tickets.put(False)
+    def end(self) -> None:
+        """Tell one thread to end; only after :meth:`close`."""
+        self._tickets.put(False)
 
     def _take_all(self) -> list[ClaimedTask]:
         taken: list[ClaimedTask] = []

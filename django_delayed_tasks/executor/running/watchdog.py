@@ -15,7 +15,7 @@ from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.deciding import Raised
 from django_delayed_tasks.executor.running.run import failed
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.running.worker_pool import WorkerPool
+from django_delayed_tasks.executor.threads.crew import Crew
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lose
 from django_delayed_tasks.support.logs import Log
@@ -32,13 +32,22 @@ def limit_of(task: ClaimedTask) -> float | None:
     return handler.timeout_seconds if handler else None
 
 
+def is_overdue(running: CurrentRun) -> bool:
+    """Return whether a run has taken longer than its handler allows.
+
+    Also one that has handed over how its tasks ended, and takes longer than that for what comes after.
+    """
+    limit = limit_of(running.all_tasks[0])
+    return limit is not None and running.seconds > limit
+
+
 class Watchdog:
-    """Watches the runs of a pool, those on the event loop, and the queue before it; :meth:`tick` is one iteration."""
+    """Watches current runs, and the queue of those that wait for a thread; :meth:`tick` is one iteration."""
 
     def __init__(
-        self, pool: WorkerPool, awaited: AwaitedRuns, queue: RunQueue, held: Held, clock: DatabaseClock
+        self, workers: Crew[CurrentRun], awaited: AwaitedRuns, queue: RunQueue, held: Held, clock: DatabaseClock
     ) -> None:
-        self._pool = pool
+        self._workers = workers
         self._awaited = awaited
         self._queue = queue
         self._held = held
@@ -46,24 +55,24 @@ class Watchdog:
 
     def tick(self) -> None:
         """Check every current run once, and whether the queue moves."""
-        for worker, running in self._pool.overdue(limit_of):
-            if not self._pool.abandon(worker, running):
+        for thread, running in self._workers.busy():
+            if not is_overdue(running) or not self._workers.give_up(thread, running):
                 continue
-            if running.is_abandoned:
-                take(running, self._held, self._clock, f"its thread {worker.name} is given up")
+            if running.abandon():
+                take(running, self._held, self._clock, f"its thread {thread.name} is given up")
             else:
-                logger.warning("%s has ended, but its thread %s hangs and is given up", running, worker.name)
-        for running in self._awaited.overdue(limit_of):
+                logger.warning("%s has ended, but its thread %s hangs and is given up", running, thread.name)
+        for running in filter(is_overdue, self._awaited.current()):
             if running.abandon() and (error := take(running, self._held, self._clock, "it is cancelled")):
                 self._awaited.cancel(running, error)
         self._awaited.watch()
-        self._pool.replace_lost()
+        self._workers.start()
         self._held.release(self._queue.take_back_stalled(STALLED))
 
 
 def take(running: CurrentRun, held: Held, clock: DatabaseClock, measure: str) -> TaskTimeout | None:
-    """Settle the tasks of an abandoned run, if it still had them; return the error that they end with."""
-    handler = find(running.tasks[0].biz_code) if running.is_abandoned and running.tasks else None
+    """Settle the tasks of an abandoned run; return the error that they end with."""
+    handler = find(running.tasks[0].biz_code)
     if handler is None:
         return None
     limit = handler.timeout_seconds or 0.0

@@ -1,12 +1,11 @@
-"""A worker thread: it takes a batch from the queue, holds it until it is due, runs it, and hands on how it ended.
+"""A worker's task: it is held until it is due, and run; how it ended is handed on.
 
-A :class:`Performer` does what is the same in a thread and on the event loop, where the runs of async handlers are.
+A :class:`Performer` does so in a thread, and on the event loop, where the runs of async handlers are.
 """
 
 import asyncio
 import time
 from datetime import datetime
-from threading import Thread, current_thread
 from typing import Any, Final
 
 from asgiref.sync import sync_to_async
@@ -21,26 +20,21 @@ from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.executor.threads.crew import CrewThread
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost, lend, not_before
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.support.logs import Log
-
-logger = Log(__name__)
 
 LONGEST_HOLD: Final = 0.02
 """Seconds before it is due that a task may be claimed, and then held by the thread that will run it."""
-IDLE = 2.0
-"""Seconds after which an idle thread checks that its connections still work."""
-
 
 Lent = list[tuple[ClaimedTask, Any]]
 """Tasks, each with the resource that was lent to it."""
 
 
 class Performer:
-    """Performs runs: :meth:`perform` is called in worker threads, :meth:`aperform` on the event loop."""
+    """Performs runs: :meth:`work` is what worker threads do, :meth:`aperform` what is done on the event loop."""
 
     def __init__(
         self,
@@ -50,11 +44,22 @@ class Performer:
         queue: RunQueue,
         database_clock: clock.DatabaseClock,
     ) -> None:
+        self._alias = options.database
         self._max_rescues = options.max_rescues
         self._lease = lease
         self._held = held
         self._queue = queue
         self._clock = database_clock
+
+    def work(self, thread: CrewThread[CurrentRun], running: CurrentRun) -> None:
+        """Do as :meth:`perform`, in a clean context, if this thread has a connection.
+
+        A handler that has begun may have had effects outside of the database: so it is not called without.
+        """
+        if thread.own.connection.connection is None and (error := kept_connections.failure_to_open(self._alias)):
+            self._await_connection(thread, error, self.released(running))
+        else:
+            in_clean_context(self.perform, running)
 
     def perform(self, running: CurrentRun) -> None:
         """Run a task or a batch, if it may still start here, and note how it ended."""
@@ -87,17 +92,18 @@ class Performer:
             await self._afree_resources(tasks)
         self._note_end(running, end)
 
-    def await_connection(self, alias: str, error: Exception, lent: Lent) -> None:
-        """Wait until this thread, which could not connect, can, or is to end.
+    def _await_connection(self, thread: CrewThread[CurrentRun], error: Exception, lent: Lent) -> None:
+        """Let a thread that could not connect wait until it can, or is to end, unless it was given up.
 
         Then give back what was lent to the tasks that it has released.
         """
-        name, backoff = current_thread().name, Backoff()
-        self._held.connecting.begin(name, error)
-        while not self._queue.closed.wait(backoff.failed()):
-            if kept_connections.failure_to_open(alias) is None:
-                self._held.connecting.end(name)
-                break
+        if thread.rest():
+            backoff = Backoff()
+            self._held.connecting.begin(thread.name, error)
+            while not self._queue.closed.wait(backoff.failed()):
+                if kept_connections.failure_to_open(self._alias) is None:
+                    self._held.connecting.end(thread.name)
+                    break
         self.give_back(lent)
 
     def give_back(self, lent: Lent) -> None:
@@ -201,48 +207,3 @@ def _due(tasks: Batch) -> datetime | None:
         if moment is not None and (latest is None or moment > latest):
             latest = moment
     return latest
-
-
-class Worker(Thread):
-    """A thread that runs one task after the other until it is told to end or its run is abandoned."""
-
-    def __init__(self, number: int, alias: str, queue: RunQueue, performer: Performer) -> None:
-        super().__init__(name=f"worker-{number}", daemon=True)
-        self._alias = alias
-        self._queue = queue
-        self._performer = performer
-        self.running: CurrentRun | None = None
-        self._last = 0.0
-        self._refused: tuple[Exception, Lent] | None = None
-
-    def run(self) -> None:
-        with kept_connections.of_thread(self._alias) as self._own:
-            self._last = clock.monotonic()
-            while (tasks := self._queue.get()) is not None:
-                self.running = running = CurrentRun(tasks, clock.monotonic())
-                try:
-                    self._perform(running)
-                except BaseException as error:
-                    logger.exception("running %s failed", tasks[0])
-                    self._performer.lose(running, error)
-                if not running.end():
-                    if self._refused:
-                        self._performer.give_back(self._refused[1])
-                    return
-                self.running = None
-                if self._refused:
-                    self._performer.await_connection(self._alias, *self._refused)
-                    self._refused = None
-
-    def _perform(self, running: CurrentRun) -> None:
-        self._own.refresh(running.began - self._last > IDLE)
-        # A handler that has begun may have had effects outside of the database: so it is not called without.
-        if self._own.connection.connection is None and (error := kept_connections.failure_to_open(self._alias)):
-            self._refused = error, self._performer.released(running)
-            return
-        first = running.tasks[0]
-        try:
-            in_clean_context(self._performer.perform, running)
-        finally:
-            self._own.tidy(first)
-            self._last = clock.monotonic()

@@ -1,12 +1,13 @@
 """Reports how runs ended, once that is committed: to the log, and failures to ``on_failed`` and ``task_failed``."""
 
-from queue import Queue
-from threading import Event, Lock, Thread
-from typing import Final
+from math import inf
+from threading import Event
+from typing import Final, NamedTuple
 
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor.settling.run_log import RunLog, log_end
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.handlers import find, takes_exception
 from django_delayed_tasks.handlers.functions import find_function
@@ -21,8 +22,17 @@ logger = Log(__name__)
 
 MOST_WAITING: Final = 10_000
 """Failures that wait for slow hooks; the hooks are not told of further ones."""
-Failure = tuple[ClaimedTask, str, BaseException | None]
-"""The task, the text of the error, and the exception if there was one."""
+
+
+class Failure(NamedTuple):
+    """A failure that is to be reported: the text of the error, and the exception if there was one."""
+
+    task: ClaimedTask
+    error: str
+    exception: BaseException | None
+
+    def __str__(self) -> str:
+        return f"on_failed of {self.task}"
 
 
 def report_here(task: ClaimedTask, settlement: Settlement, then: Then) -> None:
@@ -63,16 +73,14 @@ class FailureReports:
     def __init__(self, alias: str) -> None:
         self.log = RunLog(alias)
         self._alias = alias
-        self._queue: Queue[Failure | None] = Queue()
-        self._calls_to_finish = 0
+        self._failures: Jobs[Failure] = Jobs()
+        self._crew = Crew("failures", alias, self._failures, self._report)
         self._is_finishing = Event()
-        self._thread = _Reporter(self._queue, alias, self._is_finishing)
-        self._hanging: list[_Reporter] = []
 
     def start(self) -> None:
         """Start the threads."""
         self.log.start()
-        self._thread.start()
+        self._crew.start()
 
     def report(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
         """Report a committed end soon: in the log, and to the hooks if it is a final failure."""
@@ -82,75 +90,16 @@ class FailureReports:
 
     def put(self, task: ClaimedTask, error: str, exception: BaseException | None = None) -> None:
         """Report this failure to the hooks soon; log that they are not told if too many failures wait."""
-        if self._queue.qsize() < MOST_WAITING:
-            self._queue.put((task, error, exception))
+        if self._failures.qsize() < MOST_WAITING:
+            self._failures.put(Failure(task, error, exception))
         else:
             logger.error("%s: on_failed and task_failed are not called, since %d failures wait", task, MOST_WAITING)
 
-    def pass_over(self, longest: float) -> int:
-        """Let another thread continue if a hook has taken more than ``longest`` seconds; return how many hang."""
-        if self._thread.abandon(longest):
-            logger.error("%s: on_failed, or a receiver of task_failed, hangs: others continue", self._thread.told)
-            self._hanging.append(self._thread)
-            self._thread = _Reporter(self._queue, self._alias, self._is_finishing)
-            self._thread.start()
-        self._hanging = [thread for thread in self._hanging if thread.is_alive()]
-        return len(self._hanging)
-
-    def finish(self, timeout: float) -> None:
-        """Report what is left and end, within ``timeout`` seconds; log what is not reported by then."""
-        deadline = clock.monotonic() + timeout
-        self._calls_to_finish += 1
-        self._is_finishing.set()
-        self._queue.put(None)
-        self._thread.join(timeout)
-        if left := self._queue.unfinished_tasks - self._calls_to_finish:
-            told = [str(thread.told) for thread in (*self._hanging, self._thread) if thread.is_telling] or ["a task"]
-            whose = plural(len(told), "its failure is", "their failures are")
-            more = left - len(told)
-            text = f"%s: {whose} still being reported; %d more {plural(more, 'is', 'are')} not"
-            logger.error(text, ", ".join(told), more)
-        self.log.finish(max(0.0, deadline - clock.monotonic()))
-
-
-class _Reporter(Thread):
-    """A thread that reports one failure after the other; ``told`` is the task of the current or the last one."""
-
-    def __init__(self, queue: "Queue[Failure | None]", alias: str, is_finishing: Event) -> None:
-        super().__init__(name="failures", daemon=True)
-        self._is_finishing = is_finishing
-        self._queue = queue
-        self._alias = alias
-        self._began: float | None = None
-        self._is_abandoned = False
-        self._lock = Lock()
-        self.told: ClaimedTask | None = None
-
-    @property
-    def is_telling(self) -> bool:
-        """Whether the report of ``told`` has not ended."""
-        return self._began is not None
-
-    def abandon(self, longest: float) -> bool:
-        """End this thread after its current report if that has taken more than ``longest`` seconds; return whether."""
-        with self._lock:
-            self._is_abandoned = self._began is not None and clock.monotonic() - self._began > longest
-            return self._is_abandoned
-
-    def run(self) -> None:
-        with kept_connections.of_thread(self._alias) as own:
-            while (failure := self._queue.get()) is not None:
-                self._connect(own)
-                self.told, self._began = failure[0], clock.monotonic()
-                tell_failed(*failure)
-                failure = None  # the next get() would keep its exception, and what the frames of the traceback hold
-                with self._lock:
-                    self._began = None
-                    is_abandoned = self._is_abandoned
-                self._queue.task_done()
-                if is_abandoned:
-                    return
-                own.tidy()
+    def _report(self, thread: CrewThread[Failure], failure: Failure) -> None:
+        thread.began = inf  # a thread that waits for a connection does not hang
+        self._connect(thread.own)
+        thread.began = clock.monotonic()
+        tell_failed(*failure)
 
     def _connect(self, own: kept_connections.OfThread) -> None:
         """Wait for a connection: a hook whose query cannot connect would not be told again. At the end, do without."""
@@ -158,3 +107,25 @@ class _Reporter(Thread):
         own.refresh(was_idle=True)
         while kept_connections.failure_to_open(self._alias) and not self._is_finishing.is_set():
             backoff.wait(self._is_finishing)
+
+    def pass_over(self, longest: float) -> int:
+        """Let another thread continue if a hook has taken more than ``longest`` seconds; return how many hang."""
+        for thread, failure in self._crew.busy():
+            if thread.busy_for() > longest and self._crew.give_up(thread, failure):
+                logger.error("%s: on_failed, or a receiver of task_failed, hangs: others continue", failure.task)
+        self._crew.start()
+        return len(self._crew.lost())
+
+    def finish(self, timeout: float) -> None:
+        """Report what is left and end, within ``timeout`` seconds; log what is not reported by then."""
+        deadline = clock.monotonic() + timeout
+        self._is_finishing.set()
+        self._crew.finish(timeout)
+        told = [str(job.task) for thread in (*self._crew.lost(), *self._crew.threads) if (job := thread.job)]
+        if left := len(told) + self._failures.left():
+            told = told or ["a task"]
+            whose = plural(len(told), "its failure is", "their failures are")
+            more = left - len(told)
+            text = f"%s: {whose} still being reported; %d more {plural(more, 'is', 'are')} not"
+            logger.error(text, ", ".join(told), more)
+        self.log.finish(max(0.0, deadline - clock.monotonic()))

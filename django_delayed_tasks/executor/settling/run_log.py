@@ -7,16 +7,14 @@ end, if the handler has ``log = True`` or the logger is at DEBUG.
 import logging
 import traceback
 from datetime import timedelta
-from queue import Queue
-from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
-from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
 
@@ -140,44 +138,47 @@ def _cut(text: str) -> str:
     return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 1]}…"
 
 
+class End(NamedTuple):
+    """The committed end of a run, to be logged at ``level``."""
+
+    level: int
+    task: ClaimedTask
+    settlement: Settlement
+    then: Then
+
+    def __str__(self) -> str:
+        return "a handler of the log"
+
+
 class RunLog:
     """A thread that logs ends: what handles the records, such as a mail to the admins, must not hold up the settler."""
 
     def __init__(self, alias: str) -> None:
-        self._alias = alias
-        self._queue: Queue[tuple[int, ClaimedTask, Settlement, Then] | None] = Queue()
+        self._jobs: Jobs[End] = Jobs()
+        self._crew = Crew("run log", alias, self._jobs, self._do)
         self._left_out = 0
-        self._calls_to_finish = 0
-        self._thread = Thread(target=self._loop, name="run log", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        self._crew.start()
 
     def put(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
         """Log the committed end of a run soon, if it is to be logged."""
         if (level := level_of(task, settlement, then)) is None:
             return
-        if self._queue.qsize() < MOST_WAITING:
-            self._queue.put((level, task, settlement, then))
+        if self._jobs.qsize() < MOST_WAITING:
+            self._jobs.put(End(level, task, settlement, then))
         else:
             self._left_out += 1
 
     def finish(self, timeout: float) -> None:
         """Log what is left and end, within ``timeout`` seconds; log how much is not logged by then."""
-        self._calls_to_finish += 1
-        self._queue.put(None)
-        self._thread.join(timeout)
-        if left := self._queue.unfinished_tasks - self._calls_to_finish:
+        self._crew.finish(timeout)
+        if left := self._jobs.left() + len(self._crew.busy()):
             _say_slow(left)
 
-    def _loop(self) -> None:
-        with kept_connections.of_thread(self._alias) as own:
-            while (end := self._queue.get()) is not None:
-                in_clean_context(_log, *end)
-                end = None  # the next get() would keep its exception, and what the frames of the traceback hold
-                self._queue.task_done()
-                own.tidy()
-                if self._left_out and self._queue.empty():
-                    left_out, self._left_out = self._left_out, 0
-                    _say_slow(left_out)
+    def _do(self, thread: CrewThread[End], end: End) -> None:
+        in_clean_context(_log, *end)
+        if self._left_out and self._jobs.empty():
+            left_out, self._left_out = self._left_out, 0
+            _say_slow(left_out)

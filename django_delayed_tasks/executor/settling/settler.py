@@ -6,7 +6,7 @@ The progress that runs report is written here, too, in a thread and on a connect
 from contextlib import suppress
 from datetime import datetime
 from queue import Empty
-from threading import Event, Thread
+from threading import TIMEOUT_MAX
 from typing import Any, Protocol
 
 from django.db import DatabaseError, InterfaceError
@@ -18,7 +18,7 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.run_log import logs_good_ends
 from django_delayed_tasks.executor.tally import tally_of
-from django_delayed_tasks.executor.threads.loop import Backoff, Busy
+from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lose, planned, put_back, take_report
 from django_delayed_tasks.store.records.progress import write_progress
@@ -29,7 +29,7 @@ from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
-from django_delayed_tasks.store.sql.transactions import give_up_connection, is_transient, is_unwritable
+from django_delayed_tasks.store.sql.transactions import is_transient, is_unwritable
 from django_delayed_tasks.store.validation import storable
 from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
@@ -57,77 +57,54 @@ class HandsOn(Protocol):
         """Settle, and claim the next tasks for the slots, in one transaction; None if nothing is to be handed on."""
 
 
-class Settler:
-    """A thread that settles what has ended.
+class Settler(Loop):
+    """The loop that settles what has ended; it sleeps until something has.
 
-    It waits during an outage: runs that ended are not run again because of it."""
+    It backs off during an outage, and keeps its batch: runs that ended are not run again because of it."""
 
     def __init__(self, alias: str, held: Held, failures: FailureReports, relay: HandsOn) -> None:
-        self._alias = alias
+        super().__init__("settler", alias, self._settle_next)
         self._held = held
         self._failures = failures
         self._relay = relay
-        self._backoff = Backoff()
+        self._batches: list[list[Settlement]] = []
+        self._breaks = 0
         self._locked: list[Settlement] = []
         self._locked_until = 0.0
         self._is_finishing = False
-        self._busy = Busy()
-        self._give_up = Event()
-        self._thread = Thread(target=self._loop, name="settler", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    @property
-    def name(self) -> str:
-        """The name of the thread."""
-        return self._thread.name
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the thread is running."""
-        return self._thread.is_alive()
-
-    def busy_for(self) -> float:
-        """Return how many seconds the settler has waited for the database; 0 if it does not wait."""
-        return self._busy.seconds()
 
     def finish(self, timeout: float) -> bool:
         """Settle what is left and end; return False if that takes longer than ``timeout`` seconds."""
         self._held.ended.put(None)
         self._thread.join(timeout)
-        self._give_up.set()
-        return not self._thread.is_alive()
+        self._stopped.set()
+        return not self.is_alive
 
-    def _loop(self) -> None:
-        with kept_connections.of_thread(self._alias) as own:
-            own.begin_in_one_statement()
-            self._connect()
-            while not self._has_ended():
-                if self._locked:
-                    self._settle_taken()
-                self._settle_safely(self._next_batch())
-
-    def _connect(self) -> None:
-        """Open the connection before handlers open and keep theirs.
-
-        Even if the server has too few connections for all threads, runs that ended are settled.
-        """
-        with suppress(Exception):  # tried again when there is something to settle
+    def _settle_next(self) -> float:
+        if self._locked:
+            self._batches += in_chunks(self._take_locked())
+        if self._batches:
+            self._settle_first()
+        else:  # at the start, before handlers open and keep theirs: the server may have too few for all threads
             kept_connections.opened(self._alias)
+        return self._pause()
 
-    def _settle_safely(self, batch: list[Settlement]) -> None:
-        try:
-            if batch:
-                self.settle(batch)
-        except BaseException:
-            logger.exception("settling %d %s failed", len(batch), plural(len(batch), "run"))
-            self._put_aside(batch)
+    def _pause(self) -> float:
+        """Return for how many seconds to wait for further ends; end if none is left."""
+        if self._batches:
+            return 0.0
+        if self._locked:
+            return LOCKED_PAUSE
+        if self._is_finishing and self._held.ended.empty():
+            self._stopped.set()
+        return 0.0 if self._is_finishing else TIMEOUT_MAX
 
-    def _settle_taken(self) -> None:
-        for portion in in_chunks(self._take_locked()):
-            self._settle_safely(portion)
+    def _sleep(self, seconds: float) -> None:
+        """Sleep until something has ended; with a batch left, which is so after an error, for all of these seconds."""
+        if self._batches:
+            self._stopped.wait(seconds)
+        elif batch := self._next_batch(seconds):
+            self._batches.append(batch)
 
     def _take_locked(self) -> list[Settlement]:
         """Return the settlements whose rows were locked, if it is time to try them again."""
@@ -136,45 +113,45 @@ class Settler:
         locked, self._locked = self._locked, []
         return locked
 
-    def _patience(self) -> float | None:
-        if self._locked:
-            return LOCKED_PAUSE
-        return 0.0 if self._is_finishing else None
-
-    def _has_ended(self) -> bool:
-        is_done = self._is_finishing and self._held.ended.empty()
-        return is_done and (not self._locked or self._give_up.is_set())
-
-    def _next_batch(self) -> list[Settlement]:
-        """Return the queued settlements that fit into one batch; empty if it is time to try locked rows, or to end."""
+    def _next_batch(self, seconds: float = 0.0) -> list[Settlement]:
+        """Return the queued settlements that fit into one batch; empty if there are none for ``seconds``."""
         batch = Chunk()
         with suppress(Empty):
-            settlement = self._held.ended.get(timeout=self._patience())
+            settlement = self._held.ended.get(timeout=seconds)
             while settlement is None or not batch.add(settlement):
                 self._is_finishing |= settlement is None
                 settlement = self._held.ended.get_nowait()
         return batch.settlements
 
     def settle(self, batch: list[Settlement]) -> None:
-        """Settle the batch, however long the database is away; postpone rows that other transactions have locked."""
-        breaks = 0
-        while not self._give_up.is_set():
-            used = None
-            try:
-                with self._busy:
-                    used = kept_connections.opened(self._alias)
-                    ended = self.write(batch)
-            except Exception as error:
-                has_broken = kept_connections.has_broken(self._alias, used) and not is_transient(error)
-                breaks = breaks + 1 if has_broken and kept_connections.does_answer(self._alias) else 0
-                if breaks < MOST_BREAKS and _may_pass(error):
-                    give_up_connection(self._alias, error)
-                    self.wait(error)
-                    continue
-                self._settle_apart(batch, error)
-            else:
-                self._note_ends(batch, ended)
-            return
+        """Settle a batch; postpone rows that other transactions have locked.
+
+        Raises:
+            DatabaseError: the database is away; the batch is settled with the next one.
+        """
+        self._batches.append(batch)
+        while self._batches:
+            self._settle_first()
+
+    def _settle_first(self) -> None:
+        self._batches[:1] = self._settle(self._batches[0])
+
+    def _settle(self, batch: list[Settlement]) -> list[list[Settlement]]:
+        """Settle a batch; return what is to be settled in its place if it cannot be written as it is."""
+        used = None
+        try:
+            used = kept_connections.opened(self._alias)
+            ended = self.write(batch)
+        except Exception as error:
+            has_broken = kept_connections.has_broken(self._alias, used) and not is_transient(error)
+            self._breaks = self._breaks + 1 if has_broken and kept_connections.does_answer(self._alias) else 0
+            if used is None or (self._breaks < MOST_BREAKS and _may_pass(error)):
+                raise
+            self._breaks = 0
+            return self._apart(batch, error)
+        self._breaks = 0
+        self._note_ends(batch, ended)
+        return []
 
     def write(self, batch: list[Settlement]) -> Ended:
         """Settle in one transaction, without rows that stay locked for longer than a second."""
@@ -197,16 +174,7 @@ class Settler:
         self._locked += locked
         self._locked_until = clock.monotonic() + LOCKED_PAUSE
 
-    def wait(self, error: Exception) -> None:
-        """Wait after an error that may pass."""
-        if not self._backoff.failures:
-            logger.warning("settling waits for the database: %s", error)
-        self._backoff.wait(self._give_up)
-
     def _report(self, batch: list[Settlement], became: dict[Claim, Then]) -> None:
-        if self._backoff.failures:
-            self._backoff.succeeded()
-            logger.warning("settling continues")
         tally_of(self._alias).count(batch, became, self._held.get)
         with_good_ends = logs_good_ends()
         for settlement in batch:
@@ -220,19 +188,17 @@ class Settler:
             text = plural(len(lost), "claim was gone when its run", "claims were gone when their runs")
             logger.warning("%d %s ended: %s", len(lost), text, lost[:10])
 
-    def _settle_apart(self, batch: list[Settlement], error: Exception) -> None:
+    def _apart(self, batch: list[Settlement], error: Exception) -> list[list[Settlement]]:
         """Find the settlement that cannot be written, and write it in ASCII or let its task fail visibly instead."""
         if len(batch) > 1:
-            for settlement in batch:
-                self.settle([settlement])
-            return
+            return [[settlement] for settlement in batch]
         simpler = plain(dialect_of(django_connections[self._alias]), batch[0])
         if simpler != batch[0] and is_unwritable(error):
             logger.warning("settling %s failed, its texts are written in ASCII: %s", batch[0].claim, error)
-            self.settle([simpler])
-            return
+            return [[simpler]]
         logger.error("settling %s failed: %s", batch[0].claim, error)
         self._fail(batch[0], error)
+        return []
 
     def _fail(self, settlement: Settlement, error: Exception) -> None:
         text = in_ascii(storable(f"the settlement could not be written: {error}"))
@@ -241,8 +207,7 @@ class Settler:
             error=text, stood_for=settlement.stood_for, exception=error,
         )._replace(**self._next_time(settlement))  # fmt: skip
         try:
-            with self._busy:
-                ended = self.write([visible])
+            ended = self.write([visible])
             self._note_ends([visible], ended)
         except Exception as second:
             kept_connections.discard_unusable(self._alias)

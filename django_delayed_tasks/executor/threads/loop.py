@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable
 from threading import Event, Thread
-from types import TracebackType
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
@@ -38,26 +37,6 @@ class Backoff:
         stop.wait(self.failed())
 
 
-class Busy:
-    """A stopwatch that one thread enters as a context manager; other threads read :meth:`seconds`."""
-
-    def __init__(self) -> None:
-        self._began: float | None = None
-
-    def __enter__(self) -> None:
-        self._began = clock.monotonic()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._began = None
-
-    def seconds(self) -> float:
-        """Return the seconds since it was entered; 0 if it is not entered now."""
-        began = self._began
-        return 0.0 if began is None else clock.monotonic() - began
-
-
 class Loop:
     """A thread that calls ``iterate()``, which returns how many seconds to sleep, until :meth:`stop`.
 
@@ -80,7 +59,7 @@ class Loop:
         self._recover = recover
         self._farewell = farewell
         self._stopped = Event()
-        self._busy = Busy()
+        self._began: float | None = None
         self._backoff = Backoff()
         self._thread = Thread(target=self._repeat, name=name, daemon=True)
 
@@ -100,7 +79,8 @@ class Loop:
 
     def busy_for(self) -> float:
         """Return how many seconds the current iteration has taken; 0 between two iterations."""
-        return self._busy.seconds()
+        began = self._began
+        return 0.0 if began is None else clock.monotonic() - began
 
     def stop(self, timeout: float = 5.0) -> None:
         """End after the current iteration; wait up to ``timeout`` seconds for it."""
@@ -122,14 +102,16 @@ class Loop:
             logger.warning("%s could not end gracefully: %s", self._thread.name, error)
 
     def _attempt(self) -> float:
+        self._began = clock.monotonic()
         try:
-            with self._busy:
-                seconds = in_one_process(self._iterate)
+            seconds = in_one_process(self._iterate)
         except BaseException as error:
-            return self._failed(error)
-        if self._backoff.failures:
-            self._backoff.succeeded()
-            logger.warning("%s continues", self._thread.name)
+            seconds = self._failed(error)
+        else:
+            if self._backoff.failures:
+                self._backoff.succeeded()
+                logger.warning("%s continues", self._thread.name)
+        self._began = None
         return seconds
 
     def _failed(self, error: BaseException) -> float:

@@ -5,6 +5,7 @@ import os
 import sys
 from argparse import ArgumentParser
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from io import StringIO, TextIOWrapper
 from typing import Any, TextIO
 
@@ -101,13 +102,12 @@ class Command(BaseCommand):
         return self._supervise(options, processes) if processes > 1 else self._run_in_foreground(options)
 
     def _options(self, given: dict[str, Any]) -> ExecutorOptions:
-        plain = ("threads", "async_concurrency", "name", "database", "poll_interval", "max_tasks")
-        chosen = {name: given[name] for name in plain}
+        chosen = {one.name: given[one.name] for one in fields(ExecutorOptions) if one.name in given}
         for name in ("queues", "exclude_queues"):
             if given[name] is not None:
                 chosen[name] = _names(name, given[name])
         try:
-            return from_settings(drain=given["drain"] or None, **chosen)
+            return from_settings(**chosen)
         except InvalidSetting as error:
             raise CommandError(visible_lines(str(error))) from None
 

@@ -141,7 +141,7 @@ class Command(BaseCommand):
         is_dry = given.get("dry_run", False)
         if change.question and not is_dry:
             confirm(self, change.question, yes=given["yes"])
-        count = change.tasks.count() if is_dry else change.apply()
+        count = change.tasks.count() if is_dry else api.change_each(change.tasks, change.verb)
         if given["format"] == "json":
             self.stdout.write(output.as_json({"selected" if is_dry else "changed": count}))
         elif count:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from django_delayed_tasks import api, bulk
+from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
@@ -56,7 +56,7 @@ def coming(given: dict[str, Any]) -> list[Task]:
 
 def planned(given: dict[str, Any]) -> list[PlannedRun]:
     """Return the runs of the verb ``next`` with ``--until``, and one more than its limit if there are more."""
-    return bulk.preview(given["until"], limit=positive(given["limit"]) + 1, using=given["database"])
+    return api.preview(given["until"], limit=positive(given["limit"]) + 1, using=given["database"])
 
 
 def positive(limit: int) -> int:

@@ -1,7 +1,6 @@
 """What the verbs of ``manage.py tasks`` that change tasks do; each returns how many tasks it changed."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from django.db.models import QuerySet
@@ -14,10 +13,9 @@ from django_delayed_tasks.management.tasks import selection
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.outcomes import UNCHANGED, AddResult
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.store.schedules import cancel, edit, reschedule
-from django_delayed_tasks.store.schedules.edit import Verb, change_each
-from django_delayed_tasks.store.validation import When, valid_offset, valid_when
+from django_delayed_tasks.store.schedules import verbs
+from django_delayed_tasks.store.schedules.verbs import Verb
+from django_delayed_tasks.store.validation import valid_offset, valid_when
 
 
 class Change(NamedTuple):
@@ -25,13 +23,13 @@ class Change(NamedTuple):
 
     Attributes:
         tasks: the tasks that it applies to.
-        apply: makes the change, and returns the number of tasks that were changed.
+        verb: what is done to each.
         question: what to ask before; empty if the change can be undone.
         done: what has been done, for a number of tasks.
     """
 
     tasks: "QuerySet[Task]"
-    apply: Callable[[], int]
+    verb: Verb
     question: str
     done: Callable[[int], str]
 
@@ -52,7 +50,7 @@ def add(given: dict[str, Any]) -> AddResult:
 def cancelling(given: dict[str, Any]) -> Change:
     """Return the change of the verb ``cancel``."""
     tasks = selection.selected(given)
-    return Change(tasks, lambda: change_each(tasks, cancel.cancel_seen), _asked_to_cancel(tasks, given), _cancelled)
+    return Change(tasks, verbs.CANCEL, _asked_to_cancel(tasks, given), _cancelled)
 
 
 def _asked_to_cancel(tasks: "QuerySet[Task]", given: dict[str, Any]) -> str:
@@ -78,8 +76,7 @@ def _cancelled(count: int) -> str:
 
 def retrying(given: dict[str, Any]) -> Change:
     """Return the change of the verb ``retry``."""
-    tasks = selection.failed(given)
-    return Change(tasks, lambda: _waking(tasks, edit.retry_failed), "", _retried)
+    return Change(selection.failed(given), verbs.RETRY, "", _retried)
 
 
 def _retried(count: int) -> str:
@@ -88,8 +85,7 @@ def _retried(count: int) -> str:
 
 def running_now(given: dict[str, Any]) -> Change:
     """Return the change of the verb ``run-now``."""
-    tasks = selection.named(given)
-    return Change(tasks, lambda: _waking(tasks, edit.run_now), "", lambda count: _("The task is due now."))
+    return Change(selection.named(given), verbs.RUN_NOW, "", lambda count: _("The task is due now."))
 
 
 def rescheduling(given: dict[str, Any]) -> Change:
@@ -100,19 +96,13 @@ def rescheduling(given: dict[str, Any]) -> Change:
     """
     tasks = selection.selected(given)
     if given["by"] is not None:
-        offset = valid_offset(given["by"], "by")
-        shift = partial(reschedule.reschedule_seen, by=offset)
-        return Change(tasks, lambda: _waking(tasks, shift), _asked_to_move(tasks, given), _rescheduled)
+        verb = verbs.rescheduling_by(valid_offset(given["by"], "by"))
+        return Change(tasks, verb, _asked_to_move(tasks, given), _rescheduled)
     if given["when"] is UNCHANGED:
         raise InvalidTask("when", None, "give either --when or --by")
     if given["number"] is None:
         raise InvalidTask("number", None, "--when is for one task: name its number, or move many with --by")
-    when = valid_when(given["when"])
-    return Change(tasks, lambda: _to(when, given), "", _rescheduled)
-
-
-def _to(when: When, given: dict[str, Any]) -> int:
-    return int(api.reschedule_task(given["code"], given["number"], when, using=given["database"]))
+    return Change(tasks, verbs.rescheduling(valid_when(given["when"])), "", _rescheduled)
 
 
 def _asked_to_move(tasks: "QuerySet[Task]", given: dict[str, Any]) -> str:
@@ -129,12 +119,6 @@ def _asked_to_move(tasks: "QuerySet[Task]", given: dict[str, Any]) -> str:
 
 def _rescheduled(count: int) -> str:
     return ngettext("%d task was rescheduled.", "%d tasks were rescheduled.", count) % count
-
-
-def _waking(tasks: "QuerySet[Task]", verb: Verb) -> int:
-    changed = change_each(tasks, verb)
-    wakeup.when_committed(tasks.db)
-    return changed
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], Change]] = {

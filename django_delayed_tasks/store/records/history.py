@@ -1,6 +1,5 @@
 """The history: its rows are written in the transaction that ends the run."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
@@ -142,15 +141,8 @@ def _kept(data: str | None, keeps: KeepsData) -> str | None:
     return data if is_kept else None
 
 
-def record_without_run(
-    cursor: CursorWrapper,
-    condition: str,
-    outcome: RunOutcome,
-    now: str,
-    parameters: Sequence[Any] = (),
-    error: str = "",
-) -> int:
-    """Write a history row for each task under ``condition`` that ends without a run; return their number.
+def record_without_run(cursor: CursorWrapper, condition: str, outcome: RunOutcome, now: str, error: str = "") -> None:
+    """Write a history row for each task under ``condition`` that ends without a run.
 
     The row keeps the task's data: no run has read them.
     """
@@ -158,9 +150,8 @@ def record_without_run(
         f"INSERT INTO {RUN} ({COLUMNS}) SELECT {OF_TASK}, t.when_time, {int(outcome)}, NULL, {now}, NULL, %s, NULL,"
         " t.biz_ext"
         f" FROM {TASK} t WHERE {condition}",
-        [error, *parameters],
+        [error],
     )
-    return int(cursor.rowcount)
 
 
 def oldest(alias: str, first: int = 100) -> datetime | None:

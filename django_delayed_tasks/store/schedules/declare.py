@@ -8,23 +8,13 @@ from django.db import connections, transaction
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.models import Recurrence, Task
-from django_delayed_tasks.states import AddAction, IfExists, RunOutcome
+from django_delayed_tasks.states import AddAction, IfExists
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.records.history import record_without_run
-from django_delayed_tasks.store.schedules import add
+from django_delayed_tasks.store.schedules import add, verbs
 from django_delayed_tasks.store.schedules.recurrence import by_chance, first_time, read_now
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
-from django_delayed_tasks.store.sql.tables import (
-    CARRIED,
-    FAILED,
-    FORGET_DEFERRED,
-    PAUSED,
-    PENDING,
-    RESET_COUNTS,
-    RUNNING,
-    TASK,
-)
+from django_delayed_tasks.store.sql.tables import CARRIED, FAILED, PAUSED, PENDING, RESET_COUNTS, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically
 from django_delayed_tasks.store.validation import Schedule
 from django_delayed_tasks.support.logs import logger_of
@@ -227,9 +217,4 @@ def _end_another(alias: str, declared: Declared) -> bool:
 
 def _stop(cursor: CursorWrapper, dialect: Dialect, code: str, why: str) -> None:
     """End the task that the handler of this code declared: now, or when its current run has ended."""
-    condition = "biz_code = %s AND biz_num = %s AND by_handler = TRUE"
-    stop = f"cancel_requested_at = {dialect.now}, pause_requested = NULL, {FORGET_DEFERRED}"
-    cursor.execute(f"UPDATE {TASK} SET {stop} WHERE {condition}", [code, NUM])
-    waiting = f"{condition} AND status <> {RUNNING}"
-    record_without_run(cursor, waiting, RunOutcome.CANCELLED, dialect.now, [code, NUM], why)
-    cursor.execute(f"DELETE FROM {TASK} WHERE {waiting}", [code, NUM])
+    verbs.cancel_one(cursor, dialect, f"{verbs.IDENTITY} AND by_handler = TRUE", [code, NUM], why)

@@ -1,55 +1,50 @@
-"""Pausing: a paused task is not claimed until it is resumed, nor is anything of a paused queue."""
+"""The end of a task's pause, and pauses of queues, of which nothing is claimed until they are resumed."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from django.db import IntegrityError, connections
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.schedules.cancel import IDENTITY
+from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.store.schedules.recurrence import by_chance
+from django_delayed_tasks.store.schedules.verbs import IDENTITY
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import fence
-from django_delayed_tasks.store.sql.lanes import OPENED
-from django_delayed_tasks.store.sql.tables import PAUSED, PAUSED_QUEUE, PENDING, RESET_COUNTS, RUNNING, STOPPING, TASK
+from django_delayed_tasks.store.sql.fences import Claim, fence
+from django_delayed_tasks.store.sql.tables import PAUSED, PAUSED_QUEUE, PENDING, RESET_COUNTS, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_write
 from django_delayed_tasks.triggers import next_time, parse_stored
 
 
-def pause(alias: str, biz_code: str, biz_num: str) -> bool:
-    """Pause the task of this identity; a running task is paused when its run has ended.
-
-    Return False if there is no task to pause, or if it is running and was cancelled. A later add or reschedule ends the
-    pause.
-    """
-    # status comes last: MySQL evaluates assignments from left to right and sees the values already assigned.
-    changes = (
-        f"pause_requested = CASE WHEN status = {RUNNING} THEN TRUE ELSE NULL END,"
-        f" lane = CASE WHEN status = {PENDING} THEN {OPENED} ELSE lane END,"
-        f" version = CASE WHEN status = {PENDING} THEN version + 1 ELSE version END,"
-        f" update_time = {dialect_of(connections[alias]).now},"
-        f" status = CASE WHEN status = {PENDING} THEN {PAUSED} ELSE status END"
-    )
-    condition = f"{IDENTITY} AND status IN ({PENDING}, {RUNNING}, {PAUSED}) AND NOT {STOPPING}"
-
-    def write(cursor: CursorWrapper) -> bool:
-        cursor.execute(f"UPDATE {TASK} SET {changes} WHERE {condition}", [biz_code, biz_num])
-        return bool(cursor.rowcount)
-
-    return atomically(alias, write)
-
-
 def resume(alias: str, biz_code: str, biz_num: str) -> bool:
-    """End the pause; return False if the task is not paused.
+    """End the pause of a task; return False if it is not paused.
 
     A recurring task then waits for its next time from now on; any other task waits for its time, or is due at once.
     """
-    return atomically(alias, lambda cursor: _resume(cursor, dialect_of(connections[alias]), [biz_code, biz_num]))
+    dialect = dialect_of(connections[alias])
+    return atomically(alias, lambda cursor: _resume(cursor, dialect, IDENTITY, [biz_code, biz_num]))
 
 
-def _resume(cursor: CursorWrapper, dialect: Dialect, identity: list[str]) -> bool:
+def resume_seen(alias: str, seen: Iterable[Claim]) -> list[int]:
+    """End the pauses of those tasks that are still in the version in which they were seen; return their ids.
+
+    Each is a transaction. A task with an invalid trigger, which has no next time, is left as it is.
+    """
+    return [claim[0] for claim in seen if _resume_seen(alias, claim)]
+
+
+def _resume_seen(alias: str, claim: Claim) -> bool:
+    dialect = dialect_of(connections[alias])
+    try:
+        return atomically(alias, lambda cursor: _resume(cursor, dialect, fence([claim])))
+    except InvalidTrigger:
+        return False
+
+
+def _resume(cursor: CursorWrapper, dialect: Dialect, condition: str, parameters: Sequence[str] = ()) -> bool:
     dialect.begin_writing(cursor, TASK)
     columns = f"id, version, status, trigger_text, when_time, pause_requested, {dialect.now}"
-    cursor.execute(f"SELECT {columns} FROM {TASK} WHERE {IDENTITY}{dialect.for_update}", identity)
+    cursor.execute(f"SELECT {columns} FROM {TASK} WHERE {condition}{dialect.for_update}", parameters)
     row = cursor.fetchone()
     if row is None or (row[2] != PAUSED and not row[5]):
         return False

@@ -57,12 +57,15 @@ def _by_hundreds(conditions: list[str]) -> Iterator[list[str]]:
         yield conditions[start : start + 100]
 
 
-def lock_unchanged(cursor: CursorWrapper, dialect: Dialect, seen: Collection[Claim]) -> dict[Claim, int]:
-    """Lock the tasks that are still in the version in which they were seen; return the status of each."""
+def lock_unchanged(cursor: CursorWrapper, dialect: Dialect, seen: Collection[Claim], accepts: str) -> dict[Claim, int]:
+    """Lock the tasks that are still in the version in which they were seen.
+
+    Return the status of each for which the condition ``accepts`` is true.
+    """
     dialect.begin_writing(cursor, TASK)
-    # The status is returned, not compared, so that only entries of the indexes on keys are read, and locked.
+    # The condition is selected, not compared, so that only entries of the indexes on keys are read, and locked.
     cursor.execute(
-        f"SELECT t.id, t.version, t.status FROM {dialect.to_lock(TASK, fence(seen))} WHERE {fence(seen, 't.')}"
-        f" ORDER BY t.id{dialect.for_update}"
+        f"SELECT t.id, t.version, t.status, ({accepts}) FROM {dialect.to_lock(TASK, fence(seen))}"
+        f" WHERE {fence(seen, 't.')} ORDER BY t.id{dialect.for_update}"
     )
-    return {(task_id, version): status for task_id, version, status in cursor.fetchall()}
+    return {(task_id, version): status for task_id, version, status, is_accepted in cursor.fetchall() if is_accepted}

@@ -1,4 +1,4 @@
-"""An executor by hand: its parts, which are those of production, turned in the caller's thread.
+"""An executor by hand, joined as in production, whose parts are turned in the caller's thread.
 
 What has threads or connections of its own in production is done here in the thread, the connection and the transaction
 of the caller: runs, also those of async handlers, their settlement, and reports of failures.
@@ -15,20 +15,10 @@ from asgiref.sync import async_to_sync
 from django.db.models import Count, Min, Q, QuerySet
 
 from django_delayed_tasks import clock, signals
-from django_delayed_tasks.executor.claiming.levels import AgendaReader
-from django_delayed_tasks.executor.claiming.poller import Poller
-from django_delayed_tasks.executor.claiming.prefetch import Lookahead
-from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.admission import Admission
-from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.membership.peers import Peers
-from django_delayed_tasks.executor.membership.reaper import Reaper
 from django_delayed_tasks.executor.options import from_settings
 from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
-from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.watchdog import take
-from django_delayed_tasks.executor.running.worker import Performer
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import find, registry
 from django_delayed_tasks.models import PausedQueue, Resource, Task, TaskRun
@@ -40,7 +30,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.lanes import UNLIMITED, is_limited
 from django_delayed_tasks.testing.executing.as_committed import as_committed
-from django_delayed_tasks.testing.executing.stand_ins import AwaitedHere, ReportsHere, SettlerHere
+from django_delayed_tasks.testing.executing.stand_ins import ExecutorHere
 from django_delayed_tasks.testing.executing.timeouts import timed
 from django_delayed_tasks.testing.faults import Crash, LostClaim, meeting, take_fault
 from django_delayed_tasks.testing.runs import Ran, ran
@@ -60,32 +50,20 @@ class ByHand:
         # One thread and one claim at a time: the order of the runs is that of their priorities and times.
         self._options = from_settings(database=alias, threads=1, batch_size=1, lease=LEASE, drain=True)
         self._lease = Lease(self._options)
-        self._failures = ReportsHere(alias)
-        self._reaper = Reaper(self._options, self._lease, self._failures)
         self._unknown: set[str] = set()
 
     def begin(self) -> None:
-        """Register, and build the parts afresh: what they remember is of another time, if the clock was moved.
+        """Register, and make a new executor: what its parts remember is of another time, if the clock was moved.
 
         Raises:
             TaskException: a transaction is open that is not a TestCase's.
         """
         if not (self._lease.executor and self._lease.renew()):
             self._lease.acquire()
-        options = self._options
         self._settled: set[Claim] = set()
-        self._clock = clock.DatabaseClock()
-        self._held = Held(options)
-        self._settler = SettlerHere(self._alias, self._held, self._failures)
-        self._awaited = AwaitedHere(options, self._held)
-        self._queue = RunQueue(self._held, self._awaited)
-        self._performer = Performer(options, self._lease, self._held, self._queue, self._clock)
-        peers = Peers()
-        admission = Admission(options, self._held, peers)
-        self._lanes = Lanes(options, self._lease, self._held, self._queue, admission, peers, self._clock)
-        reader = AgendaReader(self._alias, Lookahead(options), self._clock)
-        self._poller = Poller(options, self._lease, self._held, peers, self._queue, admission, self._lanes, reader)
-        self._reaper.reap()
+        self._executor = ExecutorHere(self._options, self._lease)
+        self._held, self._settler = self._executor.held, self._executor.settler
+        self._executor.housekeeping.reap()
 
     def turn(self) -> list[Ran] | None:
         """Claim what is due next, and run it; return the runs that ended, or None if nothing was due that may run."""
@@ -99,19 +77,20 @@ class ByHand:
 
     def _claim(self) -> None:
         """Claim a task, or a batch; those of limited handlers wait in lanes, and may have a higher priority."""
-        self._poller.forget()
+        self._executor.poller.forget()
         agenda = read_agenda(self._alias)
         due = [level for level in (*agenda.levels, *agenda.lanes) if level.earliest <= agenda.now]
         if due and is_limited(min(due, key=_place).lane):
-            self._lanes.agenda = agenda
-            self._lanes.tick()
+            self._executor.lanes.agenda = agenda
+            self._executor.lanes.tick()
         if not len(self._held):
-            self._poller.poll()
+            self._executor.poller.poll()
 
     def _next_batch(self) -> Batch | None:
-        if self._awaited.batches:
-            return self._awaited.batches.popleft()
-        return self._queue.get() if len(self._queue) else None
+        if batches := self._executor.awaited.batches:
+            return batches.popleft()
+        run = self._executor.queue.get() if len(self._executor.queue) else None
+        return run.tasks if run else None
 
     def _perform(self, batch: Batch) -> list[Ran]:
         handler = find(batch[0].biz_code)
@@ -132,14 +111,15 @@ class ByHand:
     def _run(self, batch: Batch) -> None:
         running = CurrentRun(batch, clock.monotonic())
         is_async = batch[0].biz_code in registry.async_codes
-        perform = async_to_sync(self._performer.aperform) if is_async else self._performer.perform
+        performer = self._executor.performer
+        perform = async_to_sync(performer.aperform) if is_async else performer.perform
         with timed(running):
             try:
                 in_clean_context(perform, running)
             except BaseException as error:
-                self._performer.lose(running, error)
-        if not running.end():
-            take(running, self._held, self._clock, "its end does not count")
+                performer.lose(running, error)
+        if running.is_abandoned:
+            take(running, self._held, self._executor.clock, "its end does not count")
 
     @contextmanager
     def _deciding(self) -> Iterator[Decided]:
@@ -242,9 +222,11 @@ class ByHand:
 
     def end(self) -> None:
         """Release what has not run, and end the lease."""
-        self._held.release([*self._queue.take_back(), *chain(*self._awaited.batches)])
-        self._settle({})
-        self._lease.end()
+        self._held.release([*self._executor.queue.take_back(), *chain(*self._executor.awaited.batches)])
+        try:
+            self._settle({})
+        finally:
+            self._lease.end()
 
 
 def _reason(code: str, queue: str, paused: Container[str]) -> str:

@@ -4,12 +4,14 @@ from collections import deque
 
 from django.db import transaction
 
+from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import Batch
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports, report_here, tell_failed
-from django_delayed_tasks.executor.settling.settler import Settler
+from django_delayed_tasks.executor.settling.settler import HandsOn, Settler
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
@@ -27,25 +29,15 @@ class ReportsHere(FailureReports):
         tell_failed(task, error, exception)
 
 
-class NoRelay:
-    """Hands no slots on."""
-
-    may_hand_on = True
-
-    def hand_on(self, batch: list[Settlement]) -> Ended | None:
-        """Leave the batch to the settler."""
-        return None
-
-
 class SettlerHere(Settler):
-    """Settles in the caller's thread, with savepoints in its transaction; no error passes by waiting.
+    """Settles in the caller's thread, with savepoints in its transaction; it hands no slots on.
 
     Attributes:
         became: what has become of the claims that were settled.
     """
 
-    def __init__(self, alias: str, held: Held, failures: FailureReports) -> None:
-        super().__init__(alias, held, failures, NoRelay())
+    def __init__(self, alias: str, held: Held, failures: FailureReports, relay: HandsOn) -> None:
+        super().__init__(alias, held, failures, relay)
         self.became: dict[Claim, Then] = {}
 
     def write(self, batch: list[Settlement]) -> Ended:
@@ -54,9 +46,6 @@ class SettlerHere(Settler):
             ended = settle(self._alias, batch, Wait.FOREVER)
         self.became |= ended.became
         return ended
-
-    def wait(self, error: Exception) -> None:
-        raise error
 
 
 class AwaitedHere(AwaitedRuns):
@@ -68,3 +57,13 @@ class AwaitedHere(AwaitedRuns):
 
     def put(self, batch: Batch) -> None:
         self.batches.append(batch)
+
+
+class ExecutorHere(Executor):
+    """An executor whose loops the caller turns, in one thread."""
+
+    awaited: AwaitedHere
+    settler: SettlerHere
+
+    def __init__(self, options: ExecutorOptions, lease: Lease) -> None:
+        super().__init__(options, lease=lease, failures=ReportsHere, awaited=AwaitedHere, settler=SettlerHere)

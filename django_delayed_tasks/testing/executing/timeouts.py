@@ -58,7 +58,7 @@ def _watch(running: CurrentRun, limit: float, ended: Event) -> None:
     while not running.has_begun:
         if ended.wait(LOOK_EVERY):
             return
-    if ended.wait(limit) or not running.abandon() or not running.is_abandoned:
+    if ended.wait(limit) or not running.abandon():
         return
     for task in running.tasks:
         lose(task)

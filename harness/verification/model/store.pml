@@ -35,7 +35,7 @@ inline kept() {
     }
 }
 
-/* schedules.add.add that writes; schedules.reschedule.reschedule does the same to a task that exists */
+/* schedules.add.add that writes; schedules.verbs.rescheduling does the same to a task that exists */
 inline add() {
     d_step {
         calls++;
@@ -95,7 +95,7 @@ inline insert_or_keep() {
 }
 #endif
 
-/* schedules.cancel.cancel: its UPDATE comes first and locks the row, so that the transaction is one step */
+/* schedules.verbs.cancel: its UPDATE comes first and locks the row, so that the transaction is one step */
 inline cancel() {
     d_step {
         calls++;

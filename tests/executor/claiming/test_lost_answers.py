@@ -10,9 +10,9 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.executor.claiming import poller
-from django_delayed_tasks.executor.claiming.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -34,7 +34,7 @@ def test_a_claim_that_is_committed_after_the_look_is_found_by_another_one(
 ) -> None:
     """The server has not noticed yet that the connection of that claim is gone."""
     unanswered = UnansweredClaims("default", bench.lease, bench.held)
-    bench.held.has_lost_answer = True
+    unanswered.note_lost()
     unanswered.look()
     add()
     [task] = claim(bench.lease.executor)
@@ -63,7 +63,7 @@ def test_it_is_looked_for_although_no_thread_is_free(make_bench: Callable[..., B
     bench.poller.poll()
     add("2")
     [task] = claim(bench.lease.executor)
-    bench.held.has_lost_answer = True
+    bench.poller._unanswered.note_lost()
     bench.poller.poll()
     assert [settlement.claim for settlement in bench.released] == [task.claim]
 
@@ -74,7 +74,7 @@ def test_a_claim_that_is_being_made_is_not_lost(bench: Bench) -> None:
     add()
     with bench.held.claiming.lanes:
         [task] = claim(bench.lease.executor)
-        bench.held.has_lost_answer = True
+        unanswered.note_lost()
         unanswered.look()
         assert bench.released == []
     unanswered.look()
@@ -88,7 +88,8 @@ def test_nothing_is_looked_for_while_nothing_is_claimed(bench: Bench, monkeypatc
     for seconds, count in ((0, 1), (5, 0), (100, 1), (200, 0)):
         monkeypatch.setattr(clock, "monotonic", lambda: now + seconds)  # noqa: B023
         with statements() as sent:
-            bench.held.has_lost_answer = seconds == 0
+            if seconds == 0:
+                bench.poller._unanswered.note_lost()
             bench.poller.poll()
         assert len([sql for sql in sent if "executor" in sql]) == count
 
@@ -116,7 +117,7 @@ def test_where_the_look_is_slow_it_is_rare(bench: Bench, monkeypatch: pytest.Mon
     with connection.execute_wrapper(watch):
         for seconds, count in ((9, 0), (2, 1), (20, 1), (11, 2)):
             now[0] += seconds
-            bench.poller._unanswered.has_tried = True
+            bench.poller._unanswered.note_try()
             bench.poller.poll()
             assert len(looked) == count
 

@@ -7,12 +7,9 @@ import pytest
 from django.db import DataError
 
 from django_delayed_tasks.executor.limits import relay as relay_module
-from django_delayed_tasks.executor.limits.relay import Relay
 from django_delayed_tasks.executor.limits.room import ExpectedEnds
-from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from tests.executor.failure_reports import Told
 from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.executor.parts import add
 from tests.store import verbs
@@ -44,8 +41,7 @@ def settle(bench: LanesBench, *numbers: str) -> None:
     """End runs as a worker does, and settle them as an executor does."""
     tasks = [bench.run_of(number) for number in numbers]
     bench.held.finish(task.claim for task in tasks)
-    relay = Relay("default", bench.lease, bench.held, bench.lanes, bench.clock)
-    Settler("default", bench.held, Told(), relay).settle([verbs.done(task) for task in tasks])
+    bench.settler.settle([verbs.done(task) for task in tasks])
     bench.ended += tasks
 
 

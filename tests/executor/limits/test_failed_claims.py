@@ -7,11 +7,8 @@ from django.db import OperationalError
 
 from django_delayed_tasks.executor.limits import lanes as lanes_module
 from django_delayed_tasks.executor.limits import relay as relay_module
-from django_delayed_tasks.executor.limits.relay import Relay
 from django_delayed_tasks.executor.limits.room import ExpectedEnds
-from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.store.claiming.request import Outpaced
-from tests.executor.failure_reports import Told
 from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.store import verbs
 
@@ -47,11 +44,9 @@ def test_in_a_slot_that_was_to_be_handed_on(
     bench.turn()
     bench.end_run("0", verbs.done(bench.run_of("0")))
     bench.tick()
-    relay = Relay("default", bench.lease, bench.held, bench.lanes, bench.clock)
-    settler = Settler("default", bench.held, Told(), relay)
     settlement = verbs.done(bench.run_of("1"))
     monkeypatch.setattr(relay_module, "claim_in_slots", fail)
-    settler.write([settlement])
+    bench.settler.write([settlement])
     assert failed
     bench.end_run("1", settlement)
     bench.tick()

@@ -9,10 +9,8 @@ from django.db import OperationalError, connection
 
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.executor.limits import relay as relay_module
-from django_delayed_tasks.executor.limits.relay import Relay
 from django_delayed_tasks.executor.limits.room import ExpectedEnds
 from django_delayed_tasks.executor.settling import settler as settler_module
-from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus, Then
@@ -23,7 +21,6 @@ from django_delayed_tasks.store.settling.reap import release
 from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.sql.transactions import briefly
-from tests.executor.failure_reports import Told
 from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.executor.parts import add
 from tests.store import verbs
@@ -40,19 +37,14 @@ def many_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExpectedEnds, "count", 4)
 
 
-def end(bench: LanesBench, *numbers: str, how: How = verbs.done, settler: Settler | None = None) -> Ended:
+def end(bench: LanesBench, *numbers: str, how: How = verbs.done) -> Ended:
     """End runs as a worker and the settler do."""
     tasks = [bench.run_of(number) for number in numbers]
     bench.held.finish(task.claim for task in tasks)
-    ended = (settler or settler_of(bench)).write([how(task) for task in tasks])
+    ended = bench.settler.write([how(task) for task in tasks])
     bench.held.remove(task.claim for task in tasks)
     bench.ended += tasks
     return ended
-
-
-def settler_of(bench: LanesBench) -> Settler:
-    relay = Relay("default", bench.lease, bench.held, bench.lanes, bench.clock)
-    return Settler("default", bench.held, Told(), relay)
 
 
 def running() -> list[str]:
@@ -235,10 +227,9 @@ def test_an_error_does_not_keep_runs_from_being_settled(
     def fail(*arguments: Any) -> Any:
         raise error
 
-    settler = settler_of(full)
     monkeypatch.setattr(relay_module, "claim_in_slots", fail)
     task = full.run_of("0")
-    assert end(full, "0", settler=settler).became == {task.claim: Then.GONE}
+    assert end(full, "0").became == {task.claim: Then.GONE}
     assert running() == ["1"]
     monkeypatch.undo()
     full.poller.forget()
@@ -254,14 +245,13 @@ def test_a_claim_whose_answer_was_lost_is_released(full: LanesBench, monkeypatch
         whole(*arguments)
         raise OperationalError("gone away after the commit")
 
-    settler = settler_of(full)
     monkeypatch.setattr(relay_module, "settle", lose)
     monkeypatch.setattr(settler_module, "settle", lose)
     with pytest.raises(OperationalError):
-        end(full, "0", settler=settler)
+        end(full, "0")
     monkeypatch.undo()
     assert running() == ["1", "2"]
-    assert end(full, "0", settler=settler).became == {}
+    assert end(full, "0").became == {}
     full.poller.poll()
     full.settle()
     assert running() == ["1"]

@@ -101,7 +101,7 @@ def test_threads_take_turns() -> None:
     queue = a_queue()
     queue.put(a_task(number) for number in range(5))
     queue.put_permitted(a_task(number) for number in (10, 11))
-    taken = [batch[0].id for _ in range(7) if (batch := queue.get())]
+    taken = [run.tasks[0].id for _ in range(7) if (run := queue.get())]
     assert taken == [10, 0, 11, 1, 2, 3, 4]
 
 
@@ -110,14 +110,14 @@ def test_a_higher_priority_comes_first_in_both_kinds() -> None:
     queue.put(a_task(number) for number in range(2))
     queue.put_permitted([a_task(10), replace(a_task(11), priority=1)])
     queue.put([replace(a_task(2), priority=2)])
-    taken = [batch[0].id for _ in range(5) if (batch := queue.get())]
+    taken = [run.tasks[0].id for _ in range(5) if (run := queue.get())]
     assert taken == [10, 11, 0, 1, 2]
 
 
 def test_of_one_kind_alone() -> None:
     queue = a_queue()
     queue.put_permitted(a_task(number) for number in range(3))
-    assert [batch[0].id for _ in range(3) if (batch := queue.get())] == [0, 1, 2]
+    assert [run.tasks[0].id for _ in range(3) if (run := queue.get())] == [0, 1, 2]
 
 
 def a_queue() -> RunQueue:

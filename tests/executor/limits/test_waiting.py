@@ -8,7 +8,7 @@ import pytest
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.schedules.verbs import RUN_NOW, Edit
 from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
 from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.executor.parts import add, handler_of
@@ -56,8 +56,8 @@ def test_so_does_every_other_end(bench: LanesBench, blocked: Task, end: Callable
 CHANGES: dict[str, Callable[[Task], object]] = {
     "add": lambda task: add("1", biz_ext="y"),
     "reschedule": lambda task: api.reschedule_task("code", "1", None),
-    "run now": lambda task: edit.run_now(verbs.ALIAS, [(task.pk, task.version)]),
-    "edit": lambda task: edit.edit(verbs.ALIAS, (task.pk, task.version), edit.Edit(biz_ext='"y"')),
+    "run now": lambda task: RUN_NOW.to_seen(verbs.ALIAS, [(task.pk, task.version)]),
+    "edit": lambda task: Edit(biz_ext='"y"').verb().to_seen(verbs.ALIAS, [(task.pk, task.version)]),
     "pause": lambda task: (api.pause_task("code", "1"), api.resume_task("code", "1")),
 }
 

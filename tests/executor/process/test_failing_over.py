@@ -79,10 +79,13 @@ class TestExecutor:
         """However often it has tried: that no run has failed is known only here."""
         refused: list[BaseException] = []
 
-        def wait(own: settler.Settler, error: Exception) -> None:
+        def failed(own: settler.Settler, error: BaseException) -> float:
             refused.append(error)
             failover.is_lasting = len(refused) < 3 * settler.MOST_BREAKS
+            usually_failed(own, error)
+            return 0.0
 
+        usually_failed = settler.Settler._failed
         usual = settler.Settler.write
 
         def write(own: settler.Settler, batch: Any) -> Any:
@@ -90,7 +93,7 @@ class TestExecutor:
                 cursor.execute("SELECT 1")  # on MariaDB and MySQL, a transaction that has begun would be spared
             return usual(own, batch)
 
-        monkeypatch.setattr(settler.Settler, "wait", wait)
+        monkeypatch.setattr(settler.Settler, "_failed", failed)
         monkeypatch.setattr(settler.Settler, "write", write)
         handler_of(lambda task: setattr(failover, "is_lasting", True), max_attempts=1)
         add()

@@ -34,7 +34,7 @@ class TestTimeout:
             wait_until(lambda: waiting.cancelled)
             wait_until(lambda: not executor.awaited._tasks)
             assert executor.held.awaited == 0
-            assert executor.pool.count_lost() == 0
+            assert executor.workers.lost() == []
         run = TaskRun.objects.get()
         assert (run.outcome, run.attempt) == (outcome, 1)
         assert run.error == "TaskTimeout: the run took longer than 0.1 s"

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from django_delayed_tasks import acancel_task
 from django_delayed_tasks.exceptions import ClaimLost
-from django_delayed_tasks.executor.threads import kept_threads
+from django_delayed_tasks.executor.threads import crew
 from django_delayed_tasks.leases import Pool, ResourceUnavailable, mutex
 from django_delayed_tasks.models import Resource, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, Then
@@ -148,7 +148,7 @@ class TestQueries:
 
     @pytest.mark.skipif(settings.DDT_DATABASE == "sqlite", reason="there is no server that could end a connection")
     def test_a_connection_that_has_died_is_replaced(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(kept_threads, "IDLE", 0.0)
+        monkeypatch.setattr(crew, "IDLE", 0.0)
         numbers: list[int] = []
 
         def query() -> None:

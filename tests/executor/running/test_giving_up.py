@@ -9,16 +9,14 @@ from django.db import connection
 
 from django_delayed_tasks import Interval, clock
 from django_delayed_tasks.exceptions import ClaimLost
-from django_delayed_tasks.executor.running import worker
 from django_delayed_tasks.executor.running.current_run import CurrentRun
-from django_delayed_tasks.executor.running.worker import Performer
+from django_delayed_tasks.executor.threads import crew
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.tables import TASK
 from tests.executor.batches import batched
 from tests.executor.parts import Bench, add, claim, drain, executing, handler_of
-from tests.threads import start_thread
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,36 +30,8 @@ def test_what_was_given_up_before_it_began_does_not_begin(bench: Bench) -> None:
     running = CurrentRun(claim(bench.lease.executor), began=0.0)
     bench.held.add(running.tasks)
     assert running.abandon()
-    Performer(bench.options, bench.lease, bench.held, bench.queue, bench.clock).perform(running)
+    bench.performer.perform(running)
     assert (ran, bench.released) == ([], [])
-
-
-def test_a_worker_whose_run_has_just_ended_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would take further tasks that the watchdog does not see, in addition to the thread that replaces it."""
-    started, go_on = Event(), Event()
-
-    def handle(task: Any) -> None:
-        started.set()
-        assert go_on.wait(60)
-
-    handler_of(handle)
-    add()
-    with executing(threads=1) as executor:
-        assert started.wait(60)
-        [worker] = executor.pool._workers
-        running = worker.running
-        assert running
-        usual = CurrentRun.abandon
-
-        def abandon(running: CurrentRun) -> bool:
-            go_on.set()
-            wait_until(lambda: worker.running is not running)
-            return usual(running)
-
-        monkeypatch.setattr(CurrentRun, "abandon", abandon)
-        assert not start_thread(lambda: executor.pool.abandon(worker, running)).result()
-        assert (executor.pool._workers, executor.pool.count_lost()) == ([worker], 0)
-        wait_until(lambda: TaskRun.objects.exists())
 
 
 def refuse_two(tasks: list[Any]) -> None:
@@ -91,13 +61,13 @@ def test_a_worker_that_hangs_after_its_run_has_ended_is_replaced(
     with executing(threads=1) as executor:
         try:
             assert hangs.wait(60)
-            wait_until(lambda: executor.pool.count_lost() == 1)
+            wait_until(lambda: len(executor.workers.lost()) == 1)
             add("3")
             wait_until(lambda: TaskRun.objects.count() == 3)
             assert set(TaskRun.objects.values_list("outcome", flat=True)) == {RunOutcome.DONE}
         finally:
             go_on.set()
-        wait_until(lambda: executor.pool.count_lost() == 0)
+        wait_until(lambda: len(executor.workers.lost()) == 0)
 
 
 @pytest.fixture
@@ -112,7 +82,7 @@ def no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
         if errors:
             raise errors.pop()
 
-    monkeypatch.setattr(worker, "IDLE", -1.0)
+    monkeypatch.setattr(crew, "IDLE", -1.0)
     monkeypatch.setattr(kept_connections, "refresh", refresh)
 
 
@@ -193,4 +163,4 @@ def test_nor_does_one_whose_trigger_cannot_be_read_end_the_worker(no_connection:
         cursor.execute(f"UPDATE {TASK} SET rescues = 3, trigger_text = 'no trigger'")
     with executing(threads=1) as executor:
         wait_until(lambda: Task.objects.get().status == TaskStatus.FAILED)
-        assert executor.pool._workers[0].is_alive()
+        assert executor.workers.threads[0].is_alive()

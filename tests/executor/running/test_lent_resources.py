@@ -9,7 +9,6 @@ from django.db import connection
 
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import CurrentRun
-from django_delayed_tasks.executor.running.worker import Performer
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.states import Then
@@ -34,11 +33,10 @@ def with_resource(bench: Bench) -> tuple[CurrentRun, LeasedResource]:
 
 
 def perform(bench: Bench, running: CurrentRun, is_async: bool) -> None:
-    performer = Performer(bench.options, bench.lease, bench.held, bench.queue, bench.clock)
     if is_async:
-        async_to_sync(performer.aperform)(running)
+        async_to_sync(bench.performer.aperform)(running)
     else:
-        performer.perform(running)
+        bench.performer.perform(running)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -101,7 +99,7 @@ def test_it_is_not_released_twice_while_its_resource_waits(bench: Bench, monkeyp
     lend(task, lent)
     lose(task)
     awaited = AwaitedRuns(bench.options, bench.held)
-    awaited.start(Performer(bench.options, bench.lease, bench.held, bench.queue, bench.clock))
+    awaited.start(bench.performer)
     loop, is_busy, go_on = awaited._loop, Event(), Event()
     loop.start()
 
@@ -117,7 +115,7 @@ def test_it_is_not_released_twice_while_its_resource_waits(bench: Bench, monkeyp
         wait_until(lambda: bench.released)
         for _ in range(3):
             awaited.watch()
-            awaited.overdue(lambda task: 0.0)
+            assert awaited.current() == []
         go_on.set()
         wait_until(lambda: not lent.is_held)
     finally:

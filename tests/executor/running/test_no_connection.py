@@ -155,7 +155,7 @@ def test_an_executor_can_stop_meanwhile(famine: Famine) -> None:
 
 
 def test_a_failure_is_reported_when_its_hook_can_connect(famine: Famine) -> None:
-    famine.names = ("failures",)
+    famine.names = ("failures-1",)
     told: list[str] = []
 
     def on_failed(self: Any, task: Any, error: str) -> None:

@@ -9,7 +9,7 @@ from django_delayed_tasks import Fail, Retry, signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.schedules.cancel import cancel
+from django_delayed_tasks.store.schedules.verbs import cancel
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, claim_one, drain, handler_of, registered

@@ -5,11 +5,8 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.options import from_settings
 from django_delayed_tasks.executor.running.current_run import CurrentRun
-from django_delayed_tasks.executor.running.watchdog import take
-from tests.executor.parts import add, claim, handler_of, registered
+from tests.executor.parts import add, claim, registered
 
 pytestmark = pytest.mark.django_db
 
@@ -25,14 +22,13 @@ def running(tasks: list[Any]) -> CurrentRun:
     return CurrentRun(tasks, clock.monotonic())
 
 
-@pytest.mark.parametrize(
-    ("count", "name"),
-    [(0, "a run that has just ended"), (1, "code a"), (2, "code a and 1 more"), (3, "code a and 2 more")],
-)
+@pytest.mark.parametrize(("count", "name"), [(1, "code a"), (2, "code a and 1 more"), (3, "code a and 2 more")])
 def test_its_name(count: int, name: str, tasks: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     run = running(tasks[:count])
     monkeypatch.setattr(clock, "monotonic", lambda: run.began + 7.4)
-    assert str(run) == f"{name} (for 7 s)"
+    assert (str(run), run.with_age) == (name, f"{name} (for 7 s)")
+    run.hand_over(run.tasks)
+    assert str(run) == name
 
 
 def test_it_counts_from_when_it_begins(tasks: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,21 +38,12 @@ def test_it_counts_from_when_it_begins(tasks: list[Any], monkeypatch: pytest.Mon
     assert run.began == 1000.0
 
 
-def test_what_is_abandoned_neither_begins_nor_ends_nor_hands_over(tasks: list[Any]) -> None:
+def test_what_is_abandoned_neither_begins_nor_hands_over(tasks: list[Any]) -> None:
     run = running(tasks)
     assert run.abandon()
     assert not run.begin()
     assert not run.hand_over(tasks[:1])
     assert run.tasks == tasks
-    assert not run.end()
-
-
-def test_what_has_ended_is_not_abandoned(tasks: list[Any]) -> None:
-    run = running(tasks)
-    assert run.begin()
-    assert run.end()
-    assert not run.abandon()
-    assert not run.is_abandoned
 
 
 def test_what_is_handed_over_is_no_part_of_it_any_more(tasks: list[Any]) -> None:
@@ -70,12 +57,8 @@ def test_what_is_handed_over_is_no_part_of_it_any_more(tasks: list[Any]) -> None
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_run_whose_end_is_being_noted_is_not_settled_again(tasks: list[Any], count: int) -> None:
     """Its tasks would be reported twice."""
-    handler_of(lambda task: None, timeout=1)
-    held = Held(from_settings(threads=1))
     run = running(tasks)
     assert run.begin()
     assert run.hand_over(tasks[:count])
-    assert run.abandon()
-    assert take(run, held, clock.DatabaseClock(), "it is given up") is None
-    assert held.ended.empty()
-    assert not run.end()
+    assert not run.abandon()
+    assert not run.is_abandoned

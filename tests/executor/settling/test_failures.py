@@ -55,7 +55,7 @@ def test_an_on_failed_that_closes_its_connection_does_not_end_the_reports() -> N
         for count in (1, 2):
             add(str(count))
             wait_until(lambda: len(told) == count)  # noqa: B023
-        assert executor.failures._thread.is_alive()
+        assert executor.failures._crew.threads[0].is_alive()
 
 
 def test_all_are_told_before_it_ends() -> None:
@@ -102,9 +102,9 @@ def test_nothing_is_said_if_nothing_is_left(
     go_on = Event()
     usual = kept_connections.of_thread
 
-    def slow(alias: str) -> Any:
+    def slow(alias: str, is_shared: bool) -> Any:
         assert go_on.wait(60)
-        return usual(alias)
+        return usual(alias, is_shared)
 
     monkeypatch.setattr(kept_connections, "of_thread", slow)
     handler_of(lambda task: None)

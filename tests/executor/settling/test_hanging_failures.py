@@ -76,7 +76,7 @@ def test_those_that_still_hang_at_the_end_are_named(
     wait_until(lambda: hanging.begun == ["h"])
     failures.pass_over(longest=0)
     wait_until(lambda: hanging.told == ["b"] and hanging.begun == errors.split(",")[:3])
-    wait_until(lambda: failures._queue.unfinished_tasks == errors.count(",") and failures._queue.qsize() < 2)
+    wait_until(lambda: all(failure.error == "h" for _, failure in failures._crew.busy()))
     caplog.clear()
     failures.finish(timeout=0)
     assert [record.getMessage() for record in caplog.records] == [left]

@@ -15,7 +15,7 @@ from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.schedules.cancel import cancel
+from django_delayed_tasks.store.schedules.verbs import cancel
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, claim_one, executing, handler_of, registered

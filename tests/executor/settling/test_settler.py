@@ -15,13 +15,13 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store.schedules.cancel import cancel
+from django_delayed_tasks.store.schedules.verbs import cancel
 from django_delayed_tasks.store.settling.settle import LARGEST, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections, transactions
 from tests.executor.failure_reports import Told
 from tests.executor.parts import add, claim, claim_one, registered
-from tests.executor.settling.writing import settler_of
+from tests.executor.settling.writing import settle_all, settler_of
 from tests.waiting import wait_until
 
 OPTIONS = ExecutorOptions()
@@ -118,7 +118,7 @@ def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     answers: list[Any] = [OperationalError(2006, "gone away"), OperationalError(2006, "gone away"), settle]
     monkeypatch.setattr(settler_module, "settle", answering(answers))
-    settler_of(Held(OPTIONS)).settle([done(task.claim)])
+    settle_all(Held(OPTIONS), [done(task.claim)])
     assert answers == []
     assert TaskRun.objects.count() == 1
 
@@ -135,7 +135,7 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held(OPTIONS)
     settler = settler_of(held)
     settler.start()
-    assert settler.busy_for() == 0
+    wait_until(lambda: settler.busy_for() == 0)
     held.put_end(done(task.claim))
     wait_until(lambda: settler.busy_for() > 0)
     go_on.set()
@@ -197,7 +197,7 @@ def test_a_node_without_its_cluster_is_waited_for(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(settler_module, "settle", refusing)
     monkeypatch.setattr(transactions, "pause", lambda attempt: 0.0)
-    settler_of(Held(OPTIONS)).settle([done(task.claim)])
+    settle_all(Held(OPTIONS), [done(task.claim)])
     assert not Task.objects.exists()
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
 

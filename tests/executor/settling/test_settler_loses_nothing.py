@@ -11,7 +11,7 @@ from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
-from django_delayed_tasks.executor.settling.settler import Settler
+from django_delayed_tasks.executor.threads import loop
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
@@ -21,7 +21,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
 from tests.executor.parts import add, claim, drain, handler_of, registered
 from tests.executor.settling.test_settler import OPTIONS, answering, done
-from tests.executor.settling.writing import settler_of
+from tests.executor.settling.writing import settle_all, settle_rest, settler_of
 from tests.threads import start_thread
 from tests.waiting import wait_until
 
@@ -43,12 +43,6 @@ def holding(*nums: str) -> tuple[list[ClaimedTask], Held]:
 def all_locked(alias: str, batch: list[Settlement], wait: Wait) -> Ended:
     """Another transaction has locked the rows: what ``settle`` answers then."""
     return Ended({}, {settlement.claim for settlement in batch})
-
-
-def settle_rest(settler: Settler) -> None:
-    """Settle what had to wait, and end."""
-    settler.start()
-    assert settler.finish(timeout=60)
 
 
 def test_what_ends_after_it_was_told_to_finish_is_settled_too() -> None:
@@ -184,13 +178,13 @@ def test_an_outage_is_no_batch_that_breaks_connections(
     [task], held = holding("a")
     answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MOST_BREAKS), settle]
     monkeypatch.setattr(settler_module, "settle", answering(answers))
-    monkeypatch.setattr(settler_module, "Backoff", lambda: Backoff(0.001, 0.001))
+    monkeypatch.setattr(loop, "Backoff", lambda: Backoff(0.001, 0.001))
     monkeypatch.setattr(kept_connections, "has_broken", lambda alias, used: True)
     monkeypatch.setattr(kept_connections, "does_answer", lambda alias: False)
-    settler_of(held).settle([done(task.claim)])
+    settle_all(held, [done(task.claim)])
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
     said = [record.getMessage() for record in caplog.records]
-    assert said == [f"settling waits for the database: {GONE_AWAY}", "settling continues"]
+    assert said == [f"settler backs off: {GONE_AWAY}", "settler continues"]
 
 
 class TestOutageThatOutlastsTheStop:

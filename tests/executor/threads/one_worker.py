@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from queue import SimpleQueue
 from threading import Semaphore
 from typing import Any, cast
 
 from django.db import connections
 
-from django_delayed_tasks.executor.running.current_run import Batch
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.running.worker import Performer, Worker
+from django_delayed_tasks.executor.running.worker import Performer
+from django_delayed_tasks.executor.threads.crew import Crew, Jobs
 from harness.torture.misuse import kept
 from tests.executor.parts import Bench, claim
 
@@ -30,29 +31,25 @@ def fresh(alias: str) -> dict[str, Any]:
     return {name: copy(getattr(connection, name)) for name in names} | {"queries": len(connection.queries_log)}
 
 
-class Line:
+class Line(Jobs[CurrentRun]):
     """The queue of one worker."""
 
     def __init__(self) -> None:
-        self._batches: SimpleQueue[Batch | None] = SimpleQueue()
         self._is_waiting = Semaphore(0)
-
-    def put(self, batch: Batch | None) -> None:
-        self._batches.put(batch)
 
     def put_alone(self, tasks: Batch) -> None:
         for task in tasks:
-            self.put([task])
+            self.put(CurrentRun([task], clock.monotonic()))
 
-    def get(self) -> Batch | None:
-        if self._batches.empty():
+    def get(self, *args: Any, **kwargs: Any) -> CurrentRun | None:
+        if self.empty():
             self._is_waiting.release()
-        return self._batches.get()
+        return super().get(*args, **kwargs)
 
     def run(self, batch: Batch) -> None:
         """Give this to the worker, and wait until it is done, with all that comes of it."""
         assert self._is_waiting.acquire(timeout=60)
-        self.put(batch)
+        self.put(CurrentRun(batch, clock.monotonic()))
         assert self._is_waiting.acquire(timeout=60)
         self._is_waiting.release()
 
@@ -64,8 +61,8 @@ class OneWorker:
         self.bench = Bench(lease=1000.0)  # it is not renewed here
         self._line = Line()
         line = cast(RunQueue, self._line)
-        parts = (self.bench.options, self.bench.lease, self.bench.held, line, self.bench.clock)
-        self._worker = Worker(1, "default", line, Performer(*parts))
+        performer = Performer(self.bench.options, self.bench.lease, self.bench.held, line, self.bench.clock)
+        self._worker = Crew("worker", "default", self._line, performer.work, performer.lose)
         self._worker.start()
 
     def run(self, count: int = 1) -> None:
@@ -78,8 +75,7 @@ class OneWorker:
 
     def end(self) -> None:
         """End the thread."""
-        self._line.put(None)
-        self._worker.join(60)
+        self._worker.finish(60)
 
 
 @contextmanager

@@ -9,9 +9,9 @@ import pytest
 from django.db import transaction
 
 from django_delayed_tasks import Fail, Task, TaskRun
-from django_delayed_tasks.executor.running import worker
 from django_delayed_tasks.executor.settling import settler
 from django_delayed_tasks.executor.settling.run_log import logs_good_ends, run_logger
+from django_delayed_tasks.executor.threads import crew
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.sql import kept_connections
@@ -67,20 +67,18 @@ def test_none_of_those_that_report(refusing: Refusing) -> None:
         for count in (1, 2):
             add(str(count))
             wait_until(lambda: refusing.times >= 2 * count)  # noqa: B023
-        assert executor.failures._thread.is_alive()
-        log = executor.failures.log._thread
-        assert log
-        assert log.is_alive()
+        for one in (executor.failures._crew, executor.failures.log._crew):
+            assert one.threads[0].is_alive()
 
 
 def test_no_worker(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "IDLE", -1.0)
+    monkeypatch.setattr(crew, "IDLE", -1.0)
     monkeypatch.setattr(kept_connections, "refresh", failing_once(RuntimeError("no connection")))
     handler_of(lambda task: None)
     add()
     with executing(threads=1) as executor:
         wait_until(lambda: not Task.objects.exists())
-        assert executor.pool._workers[0].is_alive()
+        assert executor.workers.threads[0].is_alive()
     assert refusing.times
 
 

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection, transaction
 from django.db import connections as django_connections
 from django.test import override_settings
 
-from django_delayed_tasks.executor.running import worker
+from django_delayed_tasks.executor.threads import crew
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
@@ -163,7 +163,7 @@ class TestBroken:
                 cursor.execute({"mysql": "SELECT CONNECTION_ID()"}.get(connection.vendor, "SELECT pg_backend_pid()"))
                 numbers.append(cursor.fetchone()[0])
 
-        monkeypatch.setattr(worker, "IDLE", 0.0 if way == "idle" else 3600.0)
+        monkeypatch.setattr(crew, "IDLE", 0.0 if way == "idle" else 3600.0)
         handler_of(handle, max_attempts=1)
         with executing(threads=1):
             for num in ("1", "2"):
@@ -189,7 +189,7 @@ class TestBroken:
 
     def test_that_a_handler_has_closed_itself_costs_no_other_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The driver of MariaDB and MySQL refuses to close it once more."""
-        monkeypatch.setattr(worker, "IDLE", -1.0)
+        monkeypatch.setattr(crew, "IDLE", -1.0)
         handler_of(lambda task: close_the_drivers_connection())
         with executing(threads=1) as executor:
             for number in range(3):

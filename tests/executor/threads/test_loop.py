@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks.executor.threads.loop import Backoff, Busy, Loop
+from django_delayed_tasks.executor.threads.loop import Backoff, Loop
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -49,22 +49,6 @@ class TestBackoff:
 
 def pauses(backoff: Backoff, times: int) -> Iterator[float]:
     return (backoff.failed() for _ in range(times))
-
-
-class TestBusy:
-    def test_is_a_stopwatch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        now = [100.0]
-        monkeypatch.setattr("django_delayed_tasks.clock.monotonic", lambda: now[0])
-        busy = Busy()
-        assert busy.seconds() == 0
-        with busy:
-            now[0] += 7
-            assert busy.seconds() == 7
-        assert busy.seconds() == 0
-        with pytest.raises(ValueError, match="no"), busy:
-            now[0] += 5
-            raise ValueError("no")
-        assert busy.seconds() == 0
 
 
 class Iterations:

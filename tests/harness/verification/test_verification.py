@@ -32,7 +32,7 @@ def test_every_statement_of_the_model_is_one_of_the_store() -> None:
     assert modules == {
         "schedules.add",
         "schedules.add_many",
-        "schedules.cancel",
+        "schedules.verbs",
         "claiming.claimed_task",
         "claiming.compare_and_set",
         "settling.settle",

@@ -1,6 +1,5 @@
 """Run now, postpone, retry, edit: changes in the admin, fenced by the versions that the page showed."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,21 +9,18 @@ from django.db import connection, transaction
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.schedules import edit
-from django_delayed_tasks.store.schedules.edit import Edit
+from django_delayed_tasks.store.schedules.verbs import RETRY, RUN_NOW, Edit, Verb, postponing
 from django_delayed_tasks.store.sql.fences import Claim
 from tests.store.verbs import ALIAS, HOUR, NOW, add, claim_one, failed, present, retry, settle
 from tests.threads import start_thread
 from tests.waiting import wait_until
 
 MINUTE = timedelta(minutes=1)
-Steer = Callable[[list[Claim]], list[int]]
-
-STEERS: dict[str, Steer] = {
-    "run now": lambda seen: edit.run_now(ALIAS, seen),
-    "postpone": lambda seen: edit.postpone(ALIAS, seen, HOUR),
-    "retry failed": lambda seen: edit.retry_failed(ALIAS, seen),
-    "edit": lambda seen: [seen[0][0]] if edit.edit(ALIAS, seen[0], Edit(when=NOW + HOUR)) else [],
+VERBS: dict[str, Verb] = {
+    "run now": RUN_NOW,
+    "postpone": postponing(HOUR),
+    "retry failed": RETRY,
+    "edit": Edit(when=NOW + HOUR).verb(),
 }
 APPLIES_TO = {
     "run now": [TaskStatus.PENDING],
@@ -32,7 +28,7 @@ APPLIES_TO = {
     "retry failed": [TaskStatus.FAILED],
     "edit": [TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.PAUSED],
 }
-BOTH = [(name, status) for name in STEERS for status in TaskStatus]
+BOTH = [(name, status) for name in VERBS for status in TaskStatus]
 
 
 def waiting(when: datetime = NOW + HOUR, **fields: Any) -> Task:
@@ -90,7 +86,7 @@ def is_fresh(task: Task, before: Task) -> bool:
 class TestVerbs:
     def test_run_now_makes_a_later_task_due(self) -> None:
         task = waiting(NOW + HOUR, biz_ext={"a": 1}, queue="mail", priority=3)
-        assert edit.run_now(ALIAS, [seen(task)]) == [task.pk]
+        assert RUN_NOW.to_seen(ALIAS, [seen(task)]) == {task.pk: TaskStatus.PENDING}
         after = present()
         assert (after.when, after.claim_at) == (NOW, NOW)
         assert (after.biz_ext, after.queue, after.priority) == ({"a": 1}, "mail", 3)
@@ -98,7 +94,7 @@ class TestVerbs:
 
     def test_run_now_keeps_a_time_that_has_passed(self) -> None:
         task = backing_off()
-        assert edit.run_now(ALIAS, [seen(task)]) == [task.pk]
+        assert RUN_NOW.to_seen(ALIAS, [seen(task)]) == {task.pk: TaskStatus.PENDING}
         after = present()
         assert (after.when, after.claim_at) == (NOW - HOUR, NOW)
         assert is_fresh(after, task)
@@ -116,20 +112,20 @@ class TestVerbs:
     )
     def test_postpone(self, when: datetime, by: timedelta, expected: datetime) -> None:
         task = waiting(when)
-        assert edit.postpone(ALIAS, [seen(task)], by) == [task.pk]
+        assert postponing(by).to_seen(ALIAS, [seen(task)])
         after = present()
         assert (after.when, after.claim_at) == (expected, expected)
         assert is_fresh(after, task)
 
     def test_postpone_counts_from_the_next_attempt(self) -> None:
         task = backing_off(3 * HOUR)
-        edit.postpone(ALIAS, [seen(task)], HOUR)
+        postponing(HOUR).to_seen(ALIAS, [seen(task)])
         assert (present().when, present().claim_at) == (NOW + 4 * HOUR, NOW + 4 * HOUR)
 
     @pytest.mark.parametrize(("when", "claim_at"), [(NOW - HOUR, NOW), (NOW + HOUR, NOW + HOUR)])
     def test_retry_failed_respects_a_later_time(self, when: datetime, claim_at: datetime) -> None:
         task = given_up(when)
-        assert edit.retry_failed(ALIAS, [seen(task)]) == [task.pk]
+        assert RETRY.to_seen(ALIAS, [seen(task)]) == {task.pk: TaskStatus.FAILED}
         assert (present().when, present().claim_at) == (when, claim_at)
         assert is_fresh(present(), task)
 
@@ -140,13 +136,13 @@ class TestVerbs:
         add("replaced", NOW + 2 * HOUR)  # it has now the version that our own write would have given it
         Task._base_manager.filter(biz_num="gone").delete()
         Task._base_manager.filter(biz_num="running").update(status=TaskStatus.RUNNING)
-        changed = edit.run_now(ALIAS, [seen(task) for task in tasks.values()])
-        assert changed == [tasks["same"].pk]
+        changed = RUN_NOW.to_seen(ALIAS, [seen(task) for task in tasks.values()])
+        assert changed == {tasks["same"].pk: TaskStatus.PENDING}
         assert present("same").claim_at == NOW
         assert present("replaced").claim_at == NOW + 2 * HOUR
 
     def test_nothing_seen(self) -> None:
-        assert edit.run_now(ALIAS, []) == []
+        assert RUN_NOW.to_seen(ALIAS, []) == {}
 
 
 @pytest.mark.usefixtures("db", "frozen")
@@ -155,15 +151,15 @@ class TestFence:
     def test_state(self, name: str, status: TaskStatus) -> None:
         task = in_status(status)
         before = contents(task)
-        changed = STEERS[name]([seen(task)])
-        assert changed == ([task.pk] if status in APPLIES_TO[name] else [])
+        changed = VERBS[name].to_seen(ALIAS, [seen(task)])
+        assert changed == ({task.pk: status} if status in APPLIES_TO[name] else {})
         assert (contents(present()) == before) is (not changed)
 
-    @pytest.mark.parametrize("name", STEERS)
+    @pytest.mark.parametrize("name", VERBS)
     def test_another_version(self, name: str) -> None:
         task = in_status(APPLIES_TO[name][0])
         for version in (task.version - 1, task.version + 1):
-            assert STEERS[name]([(task.pk, version)]) == []
+            assert VERBS[name].to_seen(ALIAS, [(task.pk, version)]) == {}
         assert contents(present()) == contents(task)
 
 
@@ -171,24 +167,24 @@ class TestFence:
 class TestEdit:
     def test_when_of_a_pending_task(self) -> None:
         task = backing_off()
-        assert edit.edit(ALIAS, seen(task), Edit(when=NOW + HOUR))
+        assert Edit(when=NOW + HOUR).verb().to_seen(ALIAS, [seen(task)])
         assert (present().when, present().claim_at) == (NOW + HOUR, NOW + HOUR)
         assert is_fresh(present(), task)
 
     def test_when_of_a_paused_task(self) -> None:
         task = backing_off()
         api.pause_task(task.biz_code, task.biz_num)
-        assert edit.edit(ALIAS, seen(present()), Edit(when=NOW + HOUR))
+        assert Edit(when=NOW + HOUR).verb().to_seen(ALIAS, [seen(present())])
         after = present()
         assert (after.status, after.attempts, after.rescues, after.last_error) == (TaskStatus.PAUSED, 0, 0, "")
 
     def test_past_when(self) -> None:
-        assert edit.edit(ALIAS, seen(waiting()), Edit(when=NOW - HOUR))
+        assert Edit(when=NOW - HOUR).verb().to_seen(ALIAS, [seen(waiting())])
         assert (present().when, present().claim_at) == (NOW - HOUR, NOW)
 
     def test_when_of_a_failed_task_leaves_it_failed(self) -> None:
         task = given_up()
-        assert edit.edit(ALIAS, seen(task), Edit(when=NOW + HOUR))
+        assert Edit(when=NOW + HOUR).verb().to_seen(ALIAS, [seen(task)])
         after = present()
         assert (after.status, after.attempts, after.last_error) == (TaskStatus.FAILED, 1, "given up")
         assert (after.when, after.version) == (NOW + HOUR, task.version + 1)
@@ -207,19 +203,14 @@ class TestEdit:
         backing_off()
         Task._base_manager.update(biz_ext="old")
         before = contents(present())
-        assert edit.edit(ALIAS, seen(present()), changes)
+        assert changes.verb().to_seen(ALIAS, [seen(present())])
         changed = {column: value, "version": before["version"] + 1}
         assert contents(present()) == {**before, **changed}
 
     def test_everything_at_once(self) -> None:
-        assert edit.edit(ALIAS, seen(waiting()), Edit(NOW + 9 * HOUR, "[1]", "mail", 4))
+        assert Edit(NOW + 9 * HOUR, "[1]", "mail", 4).verb().to_seen(ALIAS, [seen(waiting())])
         after = present()
         assert (after.when, after.biz_ext, after.queue, after.priority) == (NOW + 9 * HOUR, [1], "mail", 4)
-
-    def test_nothing(self) -> None:
-        task = waiting()
-        assert not edit.edit(ALIAS, seen(task), Edit())
-        assert contents(present()) == contents(task)
 
 
 LOCK_WAITS = {
@@ -244,8 +235,8 @@ def test_a_task_that_is_being_claimed(live_db: str, name: str) -> None:
     task = waiting(NOW)
     with transaction.atomic():
         run = claim_one()
-        thread = start_thread(lambda: STEERS[name]([seen(task)]))
+        thread = start_thread(lambda: VERBS[name].to_seen(ALIAS, [seen(task)]))
         wait_until(lambda: is_waiting_for_a_lock(live_db))
-    assert thread.result() == []
+    assert thread.result() == {}
     assert present().version == run.version
     assert (present().status, present().when) == (TaskStatus.RUNNING, NOW)

@@ -124,9 +124,13 @@ class Dialect:
         """Return whether the driver's connection is kept busy by what was not read to its end; ask no server."""
         return False
 
+    def shifted(self, moment: str, by: timedelta) -> str:
+        """Return an expression for the moment ``by`` after another, which is an expression, too."""
+        raise NotImplementedError
+
     def later(self, by: timedelta) -> str:
         """Return an expression without parameters for the moment ``by`` after now."""
-        raise NotImplementedError
+        return self.shifted(self.now, by)
 
     def moment(self, when: datetime | timedelta | None) -> SQL:
         """Return an expression, and its parameters, for a moment, an offset from now, or None for now."""
@@ -175,10 +179,6 @@ class Dialect:
     def size(self, column: str) -> str:
         """Return the number of bytes of a column with JSON."""
         return f"LENGTH({column})"
-
-    def position(self, column: str) -> str:
-        """Return the expression for where the parameter's text begins in the column, compared exactly; 0 if nowhere."""
-        return f"INSTR({column}, %s)"
 
     def json(self, expression: str) -> str:
         """Return ``expression`` (JSON text) as a value for a JSON column."""

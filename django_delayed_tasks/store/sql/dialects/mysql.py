@@ -103,8 +103,8 @@ class MySQL(Dialect):
         except Exception:  # "commands out of sync"
             return True
 
-    def later(self, by: timedelta) -> str:
-        return f"({self.now} + INTERVAL {by // timedelta(microseconds=1)} MICROSECOND)"
+    def shifted(self, moment: str, by: timedelta) -> str:
+        return f"({moment} + INTERVAL {by // timedelta(microseconds=1)} MICROSECOND)"
 
     def table(self, columns: Sequence[Column], values: Sequence[Sequence[Any]]) -> SQL:
         paths = ", ".join(f"{c.name} {_TYPES[c.type]} PATH '$[{i}]'" for i, c in enumerate(columns))

@@ -36,8 +36,8 @@ class PostgreSQL(Dialect):
     def is_closed(self) -> bool:
         return bool(self.connection.connection.closed)
 
-    def later(self, by: timedelta) -> str:
-        return f"({self.now} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"
+    def shifted(self, moment: str, by: timedelta) -> str:
+        return f"({moment} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"
 
     def received(self, column: Column, since: datetime) -> str:
         if column.type == "moment":  # in two parts: intervals are multiplied as floats, not exact beyond 285 years
@@ -53,9 +53,6 @@ class PostgreSQL(Dialect):
 
     def size(self, column: str) -> str:
         return f"OCTET_LENGTH({column}::text)"
-
-    def position(self, column: str) -> str:
-        return f"strpos({column}, %s)"
 
     def json(self, expression: str) -> str:
         return f"{expression}::jsonb"

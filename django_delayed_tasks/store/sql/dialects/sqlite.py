@@ -124,6 +124,9 @@ class SQLite(Dialect):
             return True
         return False
 
+    def shifted(self, moment: str, by: timedelta) -> str:
+        return f"django_format_dtdelta('+', {moment}, {by // timedelta(microseconds=1)})"
+
     def later(self, by: timedelta) -> str:
         return self.moment_literal(clock.host_now() + by)
 

@@ -20,31 +20,37 @@ CLAIM_WAIT = 0.02
 
 
 class UnansweredClaims:
-    """Unanswered claims: the database holds them in this executor's name, and its answer to the claim never arrived.
-
-    Attributes:
-        has_tried: set by the poller when it tries a claim, whose answer may be lost.
-        look_at: the monotonic second of the next search, if a claim has been tried.
-    """
+    """Unanswered claims: the database holds them in this executor's name, and its answer to the claim never arrived."""
 
     def __init__(self, alias: str, lease: Lease, held: Held) -> None:
         self._alias = alias
         self._lease = lease
         self._held = held
-        self.look_at = clock.monotonic() + SEARCH_EVERY
-        self.has_tried = False
+        self._look_at = clock.monotonic() + SEARCH_EVERY
+        self._has_tried = self._has_lost = False
+
+    def note_try(self) -> None:
+        """Note that a claim is made, whose answer may be lost."""
+        self._has_tried = True
+
+    def note_lost(self) -> None:
+        """Note that a claim has failed, so that its answer may be lost; they are searched for at the next poll."""
+        self._has_lost = True
 
     def look(self) -> None:
-        """Search for unanswered claims and release them."""
-        began = clock.monotonic()
-        at_once = self._held.has_lost_answer
-        self._held.has_lost_answer = False
+        """Search for unanswered claims and release them, if it is time to do so."""
+        if self._has_lost or (self._has_tried and clock.monotonic() >= self._look_at):
+            self._look()
+
+    def _look(self) -> None:
+        began, at_once = clock.monotonic(), self._has_lost
+        self._has_lost = False
         if not self._release_all():
-            self._held.has_lost_answer = True  # looked at again at the next poll
+            self._has_lost = True  # looked at again at the next poll
             return
-        self.has_tried = at_once  # the server may still commit a claim whose connection is already lost
+        self._has_tried = at_once  # the server may still commit a claim whose connection is already lost
         took = clock.monotonic() - began
-        self.look_at = began + max(SEARCH_EVERY, min(SEARCH_RAREST, took / SEARCH_SHARE))
+        self._look_at = began + max(SEARCH_EVERY, min(SEARCH_RAREST, took / SEARCH_SHARE))
 
     def _release_all(self) -> bool:
         """Release the unanswered claims; return False if that cannot be told now."""
