@@ -134,9 +134,9 @@ def test_a_note_does_not_keep_the_others_from_being_written() -> None:
 
 
 def test_statistics_count_errors_that_are_alike_in_ascii_together() -> None:
-    counts = {("code", int(RunOutcome.FAILED), error): Cell(runs=1) for error in (SAID, ESCAPED, "plain")}
+    counts = {("alike", int(RunOutcome.FAILED), error): Cell(runs=1) for error in (SAID, ESCAPED, "plain")}
     rollup.add("default", counts, verbs.NOW)
-    found = set(Statistic.objects.filter(grain=rollup.DAY).values_list("error", "runs"))
+    found = set(Statistic.objects.filter(grain=rollup.DAY, biz_code="alike").values_list("error", "runs"))
     assert found == {(ESCAPED, 2), ("plain", 1)}
 
 
