@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final, NamedTuple, TypeVar
 
-from django_delayed_tasks.models.rollups import ERROR_LENGTH
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.records import rollup
@@ -21,7 +20,6 @@ from django_delayed_tasks.store.records.rollup import Cell, Key, merged
 from django_delayed_tasks.store.settling.reap import Taken
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
-from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import is_unwritable
 from django_delayed_tasks.support.forks import forget_in_child
@@ -147,7 +145,7 @@ class Tally:
             rollup.add(alias, counts, now)
         except Exception as error:
             if is_unwritable(error):
-                self._write_in_ascii(alias, counts, now)
+                logger.exception("statistics cannot be written (runs: %d)", sum(cell.runs for cell in counts.values()))
                 return
             with self._lock:
                 _add_to(self._unwritten, counts.items())
@@ -160,16 +158,6 @@ class Tally:
             _add_to(self._flushed.ends, _by_outcome(counts))
         _add_to(unwritten, counts.items())
         return unwritten
-
-    def _write_in_ascii(self, alias: str, counts: Counts, now: datetime) -> None:
-        """Write counts that the database refuses, with their errors in ASCII, or lose them if it refuses these too."""
-        simpler: Counts = {}
-        for (code, outcome, error), cell in counts.items():
-            _add_to(simpler, [((code, outcome, in_ascii(error)[:ERROR_LENGTH]), cell)])
-        try:
-            rollup.add(alias, simpler, now)
-        except Exception:
-            logger.exception("statistics cannot be written (runs: %d)", sum(cell.runs for cell in counts.values()))
 
 
 def _counted_as(outcome: RunOutcome, became: Then | None) -> RunOutcome:

@@ -44,7 +44,7 @@ ON_MYSQL = (
 ONLY_ON = {
     "tests/charsets/test_connections.py": ("mariadb", "mysql"),
     "tests/charsets/test_migrating.py": ("mariadb", "mysql"),
-    "tests/charsets/test_narrow.py": ("mariadb", "mysql", "postgres"),
+    "tests/charsets/test_narrow.py": ("postgres",),
     "tests/charsets/test_postgres.py": ("postgres",),
     "tests/charsets/test_sqlite.py": ("sqlite",),
     "tests/examples/test_cluster_jobs.py": ("sqlite",),

@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 
 from django_delayed_tasks.handlers import registry
-from tests.charsets.databases import NARROW, WHOLE, created, empty, switched_to
+from tests.charsets.databases import WHOLE, created, empty, switched_to
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +25,9 @@ def whole_name(request: pytest.FixtureRequest, django_db_setup: None, django_db_
         yield name
 
 
-@pytest.fixture(scope="session", params=NARROW[settings.DDT_DATABASE])
-def narrow_name(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
-    without = None if settings.DDT_DATABASE == "postgres" else "0002"
-    with django_db_blocker.unblock(), created(request.param, without) as name:
+@pytest.fixture(scope="session")
+def narrow_name(django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
+    with django_db_blocker.unblock(), created("LATIN1") as name:
         yield name
 
 
@@ -42,7 +41,7 @@ def whole(whole_name: str, django_db_blocker: Any) -> Iterator[str]:
 
 @pytest.fixture
 def narrow(narrow_name: str, django_db_blocker: Any) -> Iterator[str]:
-    """The default database is one that cannot hold every error text."""
+    """The default database is one of PostgreSQL that cannot hold every text."""
     with django_db_blocker.unblock(), switched_to(narrow_name):
         yield narrow_name
         empty()

@@ -22,8 +22,6 @@ WHOLE = {
     "sqlite": ["UTF-8"],
 }
 """The character sets, by database, with which a migrated database holds every text."""
-NARROW = {"mariadb": ["latin1", "utf8mb3"], "mysql": ["latin1", "utf8mb3"], "postgres": ["LATIN1"], "sqlite": []}
-"""The character sets that do not hold every text outside of tasks: on MariaDB and MySQL before migration 0002."""
 OURS = (Task, TaskRun, Success, PausedQueue, Recurrence, Executor, Resource, Waiter)
 
 

@@ -253,15 +253,14 @@ def test_a_task_that_its_handler_has_spoilt_is_left_out_and_the_others_are_count
 
 
 @pytest.mark.django_db
-def test_what_the_database_refuses_is_written_in_ascii_or_given_up(
+def test_what_the_database_refuses_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     task = claim_one()
     write = rollup.add
-    refused = ["é", "q"]
 
     def refuse(alias: str, counts: Any, now: Any) -> None:
-        if any(letter in error for letter in refused for _, _, error in counts):
+        if any(error == "q" for _, _, error in counts):
             raise DataError("not in this encoding")
         write(alias, counts, now)
 
@@ -271,9 +270,7 @@ def test_what_the_database_refuses_is_written_in_ascii_or_given_up(
         tally_of("default").flush("default", NOW)
 
     monkeypatch.setattr(rollup, "add", refuse)
-    fail("é")
-    assert list(counted()) == [("FAILED", "\\xe9")]
     fail("q")
     assert "statistics cannot be written (runs: 1)" in caplog.text
     fail("o")
-    assert ("FAILED", "o") in counted()
+    assert list(counted()) == [("FAILED", "o")]

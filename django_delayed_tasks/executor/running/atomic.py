@@ -19,7 +19,7 @@ from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
 from django_delayed_tasks.store.settling.settle import in_chunks, settle, settle_run
-from django_delayed_tasks.store.settling.settlement import Settlement, plain
+from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import galera
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
@@ -27,7 +27,6 @@ from django_delayed_tasks.store.sql.transactions import (
     is_in_test_case,
     is_lock_timeout,
     is_transient,
-    is_unwritable,
     pause,
 )
 from django_delayed_tasks.support.logs import Log
@@ -121,21 +120,6 @@ def _settle(
         raise TransactionManagementError(LEFT_OPEN)
     if connections[alias].needs_rollback:
         raise TransactionManagementError(BROKEN)
-    simpler = [plain(dialect_of(connections[alias]), settlement) for settlement in settlements]
-    if simpler == settlements:
-        return _write(tasks, first, settlements)
-    try:
-        with transaction.atomic(using=alias):
-            return _write(tasks, first, settlements)
-    except (DatabaseError, UnicodeError) as error:
-        if not is_unwritable(error):
-            raise
-        logger.warning("%s: its settlement is written in ASCII: %s", first, error)
-    return _write(tasks, first, simpler)
-
-
-def _write(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[Settlement]) -> dict[Claim, Then]:
-    alias = first.alias
     if len(tasks) == 1 and settle_run(alias, first, settlements[0]):
         return {first.claim: Then.GONE}
     became: dict[Claim, Then] = {}

@@ -159,7 +159,8 @@ def _step(callback: Callable[..., object], *args: Any) -> None:
     try:
         callback(*args)
     except BaseException as error:
-        end_if_forked(pid, error.__context__ if type(error) is RuntimeError else error)
+        is_of_step = isinstance(error, RuntimeError) and str(error).endswith("is not the running loop")
+        end_if_forked(pid, error.__context__ if is_of_step else error)
         raise
     if forks.pid != pid:
         end_if_forked(pid)

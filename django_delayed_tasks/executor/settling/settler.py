@@ -10,7 +10,6 @@ from threading import TIMEOUT_MAX
 from typing import Any, Protocol
 
 from django.db import DatabaseError, InterfaceError
-from django.db import connections as django_connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTrigger
@@ -24,9 +23,8 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lose, 
 from django_delayed_tasks.store.records.progress import write_progress
 from django_delayed_tasks.store.schedules.recurrence import recurrence
 from django_delayed_tasks.store.settling.settle import Chunk, Ended, Wait, in_chunks, settle
-from django_delayed_tasks.store.settling.settlement import Settlement, plain
+from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import is_transient, is_unwritable
@@ -189,13 +187,9 @@ class Settler(Loop):
             logger.warning("%d %s ended: %s", len(lost), text, lost[:10])
 
     def _apart(self, batch: list[Settlement], error: Exception) -> list[list[Settlement]]:
-        """Find the settlement that cannot be written, and write it in ASCII or let its task fail visibly instead."""
+        """Find the settlement that cannot be written, and let its task fail visibly instead."""
         if len(batch) > 1:
             return [[settlement] for settlement in batch]
-        simpler = plain(dialect_of(django_connections[self._alias]), batch[0])
-        if simpler != batch[0] and is_unwritable(error):
-            logger.warning("settling %s failed, its texts are written in ASCII: %s", batch[0].claim, error)
-            return [[simpler]]
         logger.error("settling %s failed: %s", batch[0].claim, error)
         self._fail(batch[0], error)
         return []

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from django.db import DatabaseError, connections
+from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTask
@@ -12,7 +12,7 @@ from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.escapes import in_ascii, without_unstorable
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import atomically, is_unwritable
+from django_delayed_tasks.store.sql.transactions import atomically
 
 
 class Report(NamedTuple):
@@ -43,24 +43,8 @@ class Written(NamedTuple):
 
 
 def write_progress(alias: str, reports: Mapping[Claim, Report]) -> Written:
-    """Write the reports of these claims, without waiting for rows that other transactions have locked.
-
-    If the database cannot store one of the notes as it is, all of them are written in ASCII.
-    """
-
-    def write(reports: Mapping[Claim, Report]) -> Written:
-        return atomically(alias, lambda cursor: _write(cursor, dialect_of(connections[alias]), reports))
-
-    try:
-        return write(reports)
-    except (DatabaseError, UnicodeError) as error:
-        if not is_unwritable(error):
-            raise
-    return write({claim: _in_ascii(report) for claim, report in reports.items()})
-
-
-def _in_ascii(report: Report) -> Report:
-    return report._replace(note=in_ascii(report.note)[:NOTE_LENGTH])
+    """Write the reports of these claims, without waiting for rows that other transactions have locked."""
+    return atomically(alias, lambda cursor: _write(cursor, dialect_of(connections[alias]), reports))
 
 
 def _write(cursor: CursorWrapper, dialect: Dialect, reports: Mapping[Claim, Report]) -> Written:
@@ -72,9 +56,10 @@ def _write(cursor: CursorWrapper, dialect: Dialect, reports: Mapping[Claim, Repo
     waiting = {(task_id, version) for task_id, version in cursor.fetchall()} - free
     for claim in sorted(free):
         report = reports[claim]
+        note = report.note if dialect.holds_all_texts else in_ascii(report.note)[:NOTE_LENGTH]
         cursor.execute(
             f"UPDATE {TASK} SET progress_fraction = %s, progress_note = %s, progress_at = {dialect.now}"
             f" WHERE {fence([claim])}",
-            [report.fraction, report.note],
+            [report.fraction, note],
         )
     return Written(waiting, reports.keys() - free - waiting)

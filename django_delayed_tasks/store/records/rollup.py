@@ -16,6 +16,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.models.rollups import BOUNDS, ERROR_LENGTH, LATE, TOOK
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.tables import STATISTIC
 from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_one_statement
 
@@ -121,21 +122,31 @@ def start_of(moment: datetime, grain: int) -> datetime:
 
 def add(alias: str, counts: Mapping[Key, Cell], now: datetime) -> None:
     """Add these counts to the periods that ``now`` lies in, in one transaction."""
+    briefly(alias, partial(_add, alias=alias, counts=counts, now=now))
+
+
+def _add(cursor: CursorWrapper, alias: str, counts: Mapping[Key, Cell], now: datetime) -> None:
     dialect = dialect_of(connections[alias])
+    held = counts if dialect.holds_all_texts else _in_ascii(counts)
     # In the order of the index: executors that add to the same rows must not lock them in different orders.
     rows = sorted(
         (grain, dialect.stored(start_of(now, grain)), *key, *cell.values())
         for grain in KEPT
-        for key, cell in counts.items()
+        for key, cell in held.items()
     )
-    briefly(alias, partial(_add, alias=alias, rows=rows))
-
-
-def _add(cursor: CursorWrapper, alias: str, rows: Sequence[tuple[Any, ...]]) -> None:
     for first in range(0, len(rows), _AT_ONCE):
         some = rows[first : first + _AT_ONCE]
         statement = _insert(connections[alias].vendor, len(some), _assignments(alias))
         cursor.execute(statement, [value for row in some for value in row])
+
+
+def _in_ascii(counts: Mapping[Key, Cell]) -> Mapping[Key, Cell]:
+    """Return the counts with their errors in ASCII, for a database that does not hold all texts."""
+    found: dict[Key, Cell] = {}
+    for (code, outcome, error), cell in counts.items():
+        key = (code, outcome, in_ascii(error)[:ERROR_LENGTH])
+        found[key] = merged(found[key], cell) if key in found else cell
+    return found
 
 
 def _assignments(alias: str) -> str:

@@ -22,7 +22,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, stored
 from django_delayed_tasks.store.records.history import End, Ends, Known, record, record_known
 from django_delayed_tasks.store.records.once import remember
 from django_delayed_tasks.store.settling.row_changes import row_changes
-from django_delayed_tasks.store.settling.settlement import Settlement, keeps_data
+from django_delayed_tasks.store.settling.settlement import Settlement, as_stored, keeps_data
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
@@ -119,7 +119,7 @@ def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
 def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement], claim_next: ClaimNext) -> Ended:
     dialect = dialect_of(connections[alias])
     claims = {settlement.claim for settlement in settlements}
-    _keep_records(cursor, dialect, settlements)
+    _keep_records(cursor, dialect, as_stored(dialect, settlements))
     cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND {_IS_RUNNING} AND deferred_when IS NULL")
     if cursor.rowcount != len(claims):
         raise _Changed
@@ -164,7 +164,7 @@ def _settle_found(
     cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement], found: _Found
 ) -> dict[Claim, Then]:
     found |= {one.claim: _without_repeat(found[one.claim]) for one in settlements if one.once and one.claim in found}
-    held = [_resolved(settlement, found[settlement.claim]) for settlement in settlements if settlement.claim in found]
+    held = [_resolved(one, found[one.claim]) for one in as_stored(dialect, settlements) if one.claim in found]
     _keep_records(cursor, dialect, held)
     became = {held_one.claim: Then.AGAIN if found[held_one.claim].is_deferred else held_one.then for held_one in held}
     if gone := [claim for claim, then in became.items() if then is Then.GONE]:
@@ -230,7 +230,7 @@ def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
             return False
         if settlement.keep:
             known = Known(task.biz_code, task.biz_num, task.attempts, task.executor, task.when, stored_data(task))
-            record_known(cursor, dialect, known, _end(settlement))
+            record_known(cursor, dialect, known, _end(as_stored(dialect, [settlement])[0]))
     return True
 
 

@@ -1,5 +1,6 @@
 """Settlements: values that say how a claim ends, and the form in which a database can hold them."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -8,7 +9,7 @@ from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.records.history import KeepsData
 from django_delayed_tasks.store.sql.dialects import Dialect
-from django_delayed_tasks.store.sql.escapes import in_ascii, json_in_ascii, json_with_escapes
+from django_delayed_tasks.store.sql.escapes import in_ascii, json_with_escapes
 from django_delayed_tasks.store.sql.fences import Claim
 
 WENT_WELL: Final = (RunOutcome.DONE, RunOutcome.RESCHEDULED)
@@ -75,17 +76,16 @@ def is_final_failure(outcome: RunOutcome, became: Then | None) -> bool:
     return became is Then.FAILED or (outcome in (RunOutcome.FAILED, RunOutcome.LOST) and became is Then.RECUR)
 
 
-def plain(dialect: Dialect, settlement: Settlement) -> Settlement:
-    """Return the settlement with its texts in ASCII, for a database or connection that cannot hold them as they are.
+def as_stored(dialect: Dialect, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+    """Return the settlements with their errors and results in ASCII, if the database does not hold all texts.
 
-    It is equal to the given one if its texts are ASCII already. The value of the next run's data does not change: where
-    JSON escapes do not help, the data is left alone. If the result has to change, ``error`` says so.
+    The data of the next run is left alone: it would have another value. If a result has another one, ``error`` says so.
     """
-    error, result, biz_ext = in_ascii(settlement.error), settlement.result, settlement.biz_ext
-    if dialect.keeps_escaped_json:
-        result = result and json_in_ascii(result)
-        biz_ext = json_in_ascii(biz_ext) if isinstance(biz_ext, str) else biz_ext
-    elif result and not result.isascii():
-        result = json_with_escapes(result)
-        error = f"{error}\n{RESULT_CHANGED}".lstrip()
-    return settlement._replace(error=error, result=result, biz_ext=biz_ext)
+    return settlements if dialect.holds_all_texts else [_in_ascii(one) for one in settlements]
+
+
+def _in_ascii(one: Settlement) -> Settlement:
+    error, result = in_ascii(one.error), one.result
+    if result and not result.isascii():
+        result, error = json_with_escapes(result), f"{error}\n{RESULT_CHANGED}".lstrip()
+    return one._replace(error=error, result=result)

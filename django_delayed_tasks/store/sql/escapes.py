@@ -16,11 +16,6 @@ def in_ascii(text: str) -> str:
     return text.encode("ascii", "backslashreplace").decode()
 
 
-def json_in_ascii(text: str) -> str:
-    """Return JSON text in ASCII that has the same value."""
-    return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
-
-
 def json_with_escapes(text: str) -> str:
     """Return JSON text in ASCII whose value has escapes in its strings, where the original value has characters."""
     return _NOT_ASCII.sub(lambda found: json.dumps(in_ascii(found[0]))[1:-1], text)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from django_delayed_tasks.store.sql.escapes import in_ascii, json_in_ascii, json_with_escapes, without_unstorable
+from django_delayed_tasks.store.sql.escapes import in_ascii, json_with_escapes, without_unstorable
 
 
 @pytest.mark.parametrize(
@@ -25,16 +25,6 @@ def test_only_what_no_database_can_store_is_replaced(text: str, expected: str) -
 )
 def test_a_text_in_ascii_is_readable(text: str, expected: str) -> None:
     assert in_ascii(text) == expected
-
-
-VALUES = [None, "", "支付", {"é": ["x\x80y", 1.5]}, "\x7f~", '😀 and \\ and "é"', {"plain": "a\\u652f"}]
-
-
-@pytest.mark.parametrize("value", VALUES)
-def test_json_in_ascii_is_the_same_value(value: object) -> None:
-    written = json_in_ascii(json.dumps(value, ensure_ascii=False))
-    assert written.isascii()
-    assert json.loads(written) == value
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,6 @@ class Dialect:
     """SQL fragments for one connection; :func:`dialect_of` returns the one of its server."""
 
     for_update = " FOR UPDATE"
-    keeps_escaped_json = True
-    """Whether a database that cannot store all characters accepts them as escapes in JSON, as the same value."""
     in_union = "({})"
     """How a SELECT with an order and a limit is written in a union. Not as a derived table: MariaDB would write a
     temporary table on disk for each that has long texts.
@@ -111,6 +109,11 @@ class Dialect:
             django.db.Error: it does not work at all.
         """
         raise NotImplementedError
+
+    @property
+    def holds_all_texts(self) -> bool:
+        """Whether the open connection's database can store every character; it is asked by no statement."""
+        return True
 
     def is_in_transaction(self) -> bool:
         """Return whether the session is in a transaction, also in one that Django did not begin; ask no server."""

@@ -12,8 +12,6 @@ _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", 
 
 
 class PostgreSQL(Dialect):
-    keeps_escaped_json = False
-
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         # LOCAL: behind a pooler in transaction mode, the next transaction may run in another session.
         if self.connection.in_atomic_block:
@@ -28,6 +26,12 @@ class PostgreSQL(Dialect):
 
     def same(self, one: str, other: str) -> str:
         return f"{one} IS NOT DISTINCT FROM {other}"
+
+    @property
+    def holds_all_texts(self) -> bool:
+        # A database without an encoding (SQL_ASCII) takes bytes as they come.
+        encoding = self.connection.connection.info.parameter_status("server_encoding")
+        return encoding in ("UTF8", "SQL_ASCII", None)  # which a pooler may not tell
 
     def is_in_transaction(self) -> bool:
         active, failed = 1, 3  # of PQtransactionStatus; 4 is unknown
