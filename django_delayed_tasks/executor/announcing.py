@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from django.db import Error
@@ -87,7 +88,7 @@ def _send(signal: Signal, sender: Any, **arguments: Any) -> None:
         return
     try:
         try:
-            in_one_process(signal.send_robust, sender=sender, **arguments)
+            in_one_process(partial(signal.send_robust, sender=sender, **arguments))
         finally:  # in a transaction that a receiver left open, the next claims would not be committed
             kept_connections.tidy_after("a receiver of a signal")
     except BaseException:  # even a receiver's SystemExit: it must end no thread of the executor

@@ -113,7 +113,7 @@ class Poller:
             self._read_agenda()
             left = self._claim_from_levels(room)
             self._note_nothing(room.total - left.total)
-        self._lanes.floor = _highest(self._levels.due if not left.threads else [])
+        self._lanes.unclaimed = [level for level in self._levels.due if not left.of(level.lane)]
         if left != room:
             found_more = left.loop < room.loop and self._held.room_on_loop
             return 0.0 if found_more or self._held.wants_more else self._options.poll_interval
@@ -174,7 +174,7 @@ class Poller:
         if self._read_at + self._options.poll_interval <= clock.monotonic():
             agenda = self.reader.read()
             self._read_at = clock.monotonic()
-            self._lanes.floor = _highest(self._due(agenda))
+            self._lanes.unclaimed = self._due(agenda)
             self._show_lanes(agenda)
 
     def _show_lanes(self, agenda: Agenda) -> None:
@@ -286,7 +286,3 @@ class Poller:
         self.reader.forget()
         if self._ends_by_itself:
             self._lanes.forget()
-
-
-def _highest(due: list[Level]) -> int | None:
-    return max([level.priority for level in due], default=None)

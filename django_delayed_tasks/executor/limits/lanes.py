@@ -25,7 +25,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import Chosen, Place, Written, claim_chosen, read_places
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.sql.lanes import code_of
+from django_delayed_tasks.store.sql.lanes import LOOP, code_of
 
 AGAIN: Final = 0.02
 """Seconds at most before another attempt when tasks or permits were taken by others first."""
@@ -49,7 +49,8 @@ class Lanes:
 
     Attributes:
         agenda: the latest agenda, set by the poller; None before the first one.
-        floor: the priority of unlimited tasks that are due and not yet claimed: nothing below it is claimed here.
+        unclaimed: the levels of unlimited tasks that are due and find no room, set by the poller: nothing of a lower
+            priority that would take that room is claimed here.
         lacking: the codes whose tasks are due and find no free thread.
     """
 
@@ -82,7 +83,7 @@ class Lanes:
         self._search_at = float("-inf")
         self._found: list[Level] = []
         self.lacking: set[str] = set()
-        self.floor: int | None = None
+        self.unclaimed: list[Level] = []
 
     def wake(self) -> None:
         """Wake the thread of the lanes if a lane has due tasks, as the agenda says."""
@@ -175,7 +176,13 @@ class Lanes:
 
     def serves(self, place: Place) -> bool:
         """Return whether tasks of this place may be claimed here now. Thread-safe."""
-        return self._is_ours(place) and (self.floor is None or place.priority >= self.floor)
+        return self._is_ours(place) and not (self.unclaimed and self._is_preceded(place))
+
+    def _is_preceded(self, place: Place) -> bool:
+        """Return whether unlimited tasks of a higher priority wait for what this place needs: threads or the loop."""
+        handler = find(code_of(place.lane))
+        lane = LOOP if handler and handler.is_async else ""
+        return any(level.lane == lane and level.priority > place.priority for level in self.unclaimed)
 
     def _serve(self, lane: Lane) -> float:
         """Claim tasks of one code; return the seconds until there may be more to claim, if nothing happens before."""

@@ -263,7 +263,7 @@ def _announce_start(tasks: Batch, handler: TaskHandler) -> list[tuple[ClaimedTas
 
 
 def _send(signal: Signal, task: ClaimedTask, handler: TaskHandler, **arguments: Any) -> None:
-    in_one_process(signal.send_robust, sender=type(handler), task=task, handler=handler, **arguments)
+    in_one_process(partial(signal.send_robust, sender=type(handler), task=task, handler=handler, **arguments))
 
 
 def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settlement], became: Became) -> None:

@@ -73,7 +73,10 @@ class CrewThread(Thread, Generic[J]):
     def run(self) -> None:
         crew = self._crew
         with kept_connections.of_thread(crew.alias, crew.is_shared) as own:
-            self.own, self._ended = own, clock.monotonic()
+            self.own = own
+            if not crew.is_shared:
+                own.open()  # the first job need not wait for it, and tries again
+            self._ended = clock.monotonic()
             while (job := crew.jobs.get()) is not None:
                 self.began, self.job = clock.monotonic(), job
                 try:
@@ -83,12 +86,18 @@ class CrewThread(Thread, Generic[J]):
                     finally:
                         own.tidy(job)
                 except BaseException as error:
-                    logger.exception("%s failed at %s", self.name, job)
-                    crew.lose(job, error)
+                    self._lose(job, error)
                 job = None  # the next get() would keep its exception, and what the frames of the traceback hold
                 if not self.rest():
                     return
         crew.jobs.end()  # for the next thread
+
+    def _lose(self, job: J, error: BaseException) -> None:
+        logger.exception("%s failed at %s", self.name, job)
+        try:
+            self._crew.lose(job, error)
+        except BaseException:
+            logger.exception("%s cannot tell what became of %s", self.name, job)
 
     def rest(self) -> bool:
         """Note that it has done its job, as far as others see; return False if it was given up before."""
@@ -111,7 +120,8 @@ class Crew(Generic[J]):
         jobs: the queue.
         do: called with the thread and its job; ``str(job)`` names it in the log.
         lose: called with a job in or around which an error was raised.
-        is_shared: whether several coroutines use the connections in turn.
+        is_shared: whether several coroutines use the connections in turn; if not, a thread opens its connection as it
+            starts, since each of its jobs needs one.
     """
 
     def __init__(

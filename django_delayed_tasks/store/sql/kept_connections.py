@@ -142,6 +142,11 @@ class OfThread:
         for connection in self._all:
             leftovers.watch(connection, self.used)
 
+    def open(self) -> None:
+        """Open the connection to the database whose tasks the thread runs, if it can have one now."""
+        failure_to_open(self._alias)
+        self.connection.queries_log.clear()
+
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
         if self._losses != losses:

@@ -14,6 +14,7 @@ from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus, Then
+from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import claim_in_slots
@@ -149,7 +150,7 @@ def test_not_in_a_paused_queue(full: LanesBench) -> None:
 
 
 def test_not_below_the_priority_of_others_that_wait(full: LanesBench) -> None:
-    full.lanes.floor = 1
+    full.lanes.unclaimed = [Level("default", 1, clock.EPOCH)]
     assert not end(full, "0").claimed
 
 
