@@ -1,27 +1,34 @@
-"""``python -m harness.torture.galera [--minutes M] [--seed N] [--json FILE] …``: everything about clusters.
+"""``python -m harness.torture.clusters [--cluster KIND] [--seconds N] [--seed N] …``: everything about one cluster.
 
 Takes the options of ``python -m harness.torture``; what is left out is chosen for a run of about four minutes.
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 
 from harness.torture.command import main as torture
 
-SCENARIOS = ("galera", "galera-cut", "galera-conflicts")
-MINUTES = 2.5
-"""The minutes of load under faults; the other two scenarios, and the drain at the end, come on top."""
+SCENARIOS = {
+    "galera": ("nodes", "nodes-in-turn", "node-cut", "galera-conflicts"),
+    "groupreplication": ("nodes", "nodes-in-turn", "node-cut"),
+    "groupreplication-single": ("nodes", "nodes-in-turn"),
+    "patroni": ("nodes", "nodes-in-turn", "leader-cut"),
+}
+SECONDS = 150.0
+"""The load under faults; the other scenarios, and the drain at the end, come on top."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run ``python -m harness.torture`` with the defaults for a cluster."""
-    given = {argument.partition("=")[0] for argument in arguments}
-    defaults = ["--databases", "galera"]
-    if "--minutes" not in given:
-        defaults += ["--minutes", str(MINUTES)]
-    if "--scenario" not in given:
-        defaults += [word for name in SCENARIOS for word in ("--scenario", name)]
-    return torture([*defaults, *arguments])
+    parser = argparse.ArgumentParser(prog="python -m harness.torture.clusters", allow_abbrev=False)
+    parser.add_argument("--cluster", choices=SCENARIOS, default="galera", help="default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of load under faults (default: %(default)g)")
+    given, rest = parser.parse_known_args(arguments)
+    chosen = ["--databases", given.cluster, "--minutes", str(given.seconds / 60)]
+    if not any(word.partition("=")[0] == "--scenario" for word in rest):
+        chosen += [word for name in SCENARIOS[given.cluster] for word in ("--scenario", name)]
+    return torture([*chosen, *rest])
 
 
 if __name__ == "__main__":

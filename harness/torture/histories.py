@@ -18,7 +18,9 @@ from harness.torture.linearizability import Operation, Undecided, contradiction
 PREFIX = "history-"
 SOON, LATER = "soon", "later"
 """What is given to an add and to a reschedule: whether the task may be claimed before the history ends."""
-ENDED = "ended"
+BEGUN, ENDED = "begun", "ended"
+CODE = "t-history"
+"""The code of the tasks whose identities these are."""
 
 
 class Notes:
@@ -170,7 +172,7 @@ def _answers(state: TaskState, operation: Operation) -> Iterator[tuple[str, Task
         case "look":
             yield "missing" if status == "absent" else "there", state
         case "begin" if status == "running" and not state.claim:
-            yield "begun", state._replace(claim=given)
+            yield BEGUN, state._replace(claim=given)
         case "end" if state.claim == given:
             yield ENDED, _over(state, ABSENT)
 

@@ -1,0 +1,25 @@
+"""Three MySQL nodes with Group Replication, each of which takes writes, or one."""
+
+from pathlib import Path
+
+from harness.servers.groupreplication import Cluster
+from harness.torture.databases.clustered import ClusterOfMySQL
+
+
+class GroupReplication(ClusterOfMySQL):
+    kind = "groupreplication"
+    waits = "SET SESSION group_replication_consistency = 'BEFORE'"
+
+    def __init__(self, is_single_primary: bool) -> None:
+        self.name = f"{self.kind}-single" if is_single_primary else self.kind
+        self.cluster: Cluster = Cluster(is_single_primary)
+        self._is_single_primary = is_single_primary
+
+    def switch_over(self) -> bool:
+        if self._is_single_primary:
+            self.cluster.switch_over(next(node for node in self.cluster.nodes if node is not self.cluster.primary()))
+        return self._is_single_primary
+
+
+def create(folder: Path, mode: str = "") -> GroupReplication:
+    return GroupReplication(mode == "single")
