@@ -30,7 +30,7 @@ ISOLATION = "READ-COMMITTED"
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Return E009, E012 to E014, E016, E021 to E023, W011 to W018, W021, W022, W025, for databases that hold tasks."""
+    """Return E009, E012 to E014, E016, E021 to E023, W011 to W018, W021, W022, W025, W026, where tasks are held."""
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]

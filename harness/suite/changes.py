@@ -22,6 +22,14 @@ CLUSTER = (
 """What clusters under torture are about: statements, and what tells whether they were right."""
 DEPENDS: Mapping[str, Collection[str]] = {
     "make verify": ("harness/verification",),
+    "tests/groupreplication/test_nodes.py": (
+        "django_delayed_tasks/checks/servers.py",
+        "django_delayed_tasks/store",
+        "django_delayed_tasks/backends",
+        "tests/galera/nodes",
+        "tests/groupreplication",
+        "pyproject.toml",
+    ),
     "tests/harness/commands/test_matrix.py": ("noxfile.py", "pyproject.toml"),
     "tests/harness/torture/test_leader_of_patroni.py": CLUSTER,
     "tests/harness/torture/test_on_galera.py": CLUSTER,
@@ -38,8 +46,8 @@ DEPENDS: Mapping[str, Collection[str]] = {
     "tests/outside/test_site_in_browser.py": (*CHROMIUM, *PAGES),
     "tests/outside/test_wagtail.py": PACKAGE,
 }
-"""The model, and the files of tests that need packages from outside, Chromium, a wheel, the built site, a cluster or
-another environment: what each depends on, besides itself, what `helps` tests, and `ALWAYS`."""
+"""The model, and the files of tests that start clusters or need packages from outside, Chromium, a wheel, the built
+site or another environment: what each depends on, besides itself, what `helps` tests, and `ALWAYS`."""
 
 
 def unaffected() -> list[str]:

@@ -32,6 +32,7 @@ ON_MYSQL = (
     *(f"tests/charsets/test_{name}.py" for name in ("connections", "identities")),
     "tests/executor/claiming",
     "tests/executor/settling",
+    "tests/groupreplication",
     "tests/harness/servers/test_environment.py",
     "tests/store/claiming",
     "tests/store/notices",
@@ -50,9 +51,14 @@ ONLY_ON = {
     "tests/examples/test_cluster_jobs.py": ("sqlite",),
     "tests/examples/test_file_nodes.py": ("sqlite",),
     "tests/galera/nodes": ("galera",),  # which test_nodes.py starts
+    "tests/galera/nodes/test_claims.py": ("galera", "groupreplication"),
+    "tests/galera/nodes/test_through_changing_nodes.py": ("galera", "groupreplication"),
     "tests/galera/test_leases.py": ("mariadb",),
     "tests/galera/test_nodes.py": ("mariadb",),
     "tests/galera/test_torture.py": ("mariadb",),
+    "tests/groupreplication/nodes": ("groupreplication",),  # which test_nodes.py starts
+    "tests/groupreplication/single": ("groupreplication",),
+    "tests/groupreplication/test_nodes.py": ("mysql",),
     "tests/harness/commands/test_bench.py": ("mariadb",),
     "tests/harness/torture/test_harness.py": ("postgres",),
     "tests/harness/torture/test_leader_of_patroni.py": ("postgres",),
@@ -84,6 +90,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         "tests/recurring/ticking",
     ),
     GALERA: tuple(f"tests/galera/test_{name}.py" for name in ("leases", "nodes", "torture")),
+    "groupreplication": ("tests/groupreplication",),
     PROOFS: tuple(f"tests/harness/torture/test_{name}.py" for name in ("harness", "leader_of_patroni")),
     CLUSTERS: tuple(f"tests/harness/torture/test_on_{name}.py" for name in ("galera", "groupreplication", "patroni")),
     "bench": ("tests/harness/commands/test_bench.py",),
@@ -108,10 +115,10 @@ PARTS: dict[str, tuple[str, ...]] = {
     "all else": ("tests",),
 }
 """What each part of the suite runs."""
-ONCE = (FAULTS, GALERA, PROOFS, CLUSTERS, "bench", "commands", "browser", "site", "outside", "scripts")
-"""Parts of which nothing is run a second time: their tests look at programs, or bring their own databases."""
-NOT_QUICK = (FAULTS, GALERA, PROOFS, CLUSTERS, "bench", "commands", "browser", "site", "outside")
+NOT_QUICK = (FAULTS, GALERA, "groupreplication", PROOFS, CLUSTERS, "bench", "commands", "browser", "site", "outside")
 """With SQLite alone a developer waits for the answer."""
+ONCE = (*NOT_QUICK, "scripts")
+"""Parts of which nothing is run a second time: their tests look at programs, or bring their own databases."""
 
 JOINED = {
     "mariadb": {"processes": "all else", "examples": "all else"},

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import IfExists
-from django_delayed_tasks.store.sql import galera
+from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
 
 # Otherwise MariaDB gives texts from JSON_TABLE the database's default character set, with ? for what that set lacks.
@@ -20,8 +20,8 @@ _TYPES = {"int": "BIGINT", "text": _TEXT, "json": _TEXT, "moment": "BIGINT", "bo
 
 
 _LOCK_WAIT_TIMEOUT = 1205
-_ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
-"""Deadlocks and similar errors: InnoDB and Galera roll back the whole transaction, not only the statement."""
+_ROLLED_BACK = {1213, 1467, 1020, 1180, 1206, 1614, 3101}
+"""Deadlocks and similar errors: InnoDB and clusters roll back the whole transaction, not only the statement."""
 # A session has no database any more if that was dropped and made again, as when a backup is restored.
 _READ_ONLY = (
     "SHOW SESSION VARIABLES WHERE Variable_name IN"
@@ -56,7 +56,7 @@ class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
 
     def caught_up(self) -> AbstractContextManager[None]:
-        return galera.caught_up(self.connection)
+        return clusters.caught_up(self.connection)
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         session = self.connection.connection  # the driver's connection; a new one has the server's default limit
