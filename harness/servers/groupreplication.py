@@ -67,6 +67,8 @@ class Node(ClusterNode, MySQL):
             f"--report-port={self.port}",
             "--plugin-load-add=group_replication.so",
             f"--group-replication-start-on-boot={'ON' if self._joins_by_itself else 'OFF'}",
+            # A node that then cannot join takes writes otherwise, all by itself.
+            f"--super-read-only={'ON' if self._joins_by_itself else 'OFF'}",
             f"--group-replication-group-name={GROUP}",
             f"--group-replication-local-address={ours.peers}:{self.base}",
             f"--group-replication-group-seeds={self.seeds}",
@@ -163,6 +165,10 @@ class Cluster(NodesOfCluster[Node]):
             node.model = first
             node.prepare()
         self._start_from(first)
+
+    def await_gone(self) -> None:
+        """Wait until the others have expelled the node: one that joins before that keeps them from it, and gives up."""
+        self.await_size(NODES - 1)
 
     def restart(self) -> None:
         """Restart all nodes after they were killed: the one with the latest data begins the group again."""

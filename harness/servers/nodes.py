@@ -143,6 +143,9 @@ class NodesOfCluster(ABC, Generic[N]):
     def restart(self) -> None:
         """Start all nodes again after they were killed."""
 
+    def await_gone(self) -> None:  # most take a node back at any time
+        """Wait until a node that was killed can come back."""
+
     def await_size(self, size: int) -> None:
         """Wait until ``size`` nodes are ready and agree on that number."""
         deadline = time.monotonic() + PATIENCE

@@ -34,7 +34,7 @@ class NodeAway(Fault):
     def heal(self, world: "World") -> None:
         node, self.node = self.node, None
         if node:
-            self.end(node)
+            self.end(world, node)
             node.await_ready()
             clustered(world).cluster.await_size(len(clustered(world).nodes))
 
@@ -42,7 +42,7 @@ class NodeAway(Fault):
         """Take the node away."""
         raise NotImplementedError
 
-    def end(self, node: ClusterNode) -> None:
+    def end(self, world: "World", node: ClusterNode) -> None:
         """Let the node come back."""
         node.mend()
 
@@ -56,7 +56,8 @@ class NodeKilled(NodeAway):
     def begin(self, node: ClusterNode) -> None:
         node.kill()
 
-    def end(self, node: ClusterNode) -> None:
+    def end(self, world: "World", node: ClusterNode) -> None:
+        clustered(world).cluster.await_gone()
         node.start()
 
 
@@ -91,7 +92,7 @@ class ServerKilled(NodeAway):
         assert isinstance(node, NodeOfPatroni)
         node.kill_server()
 
-    def end(self, node: ClusterNode) -> None:
+    def end(self, world: "World", node: ClusterNode) -> None:
         """Do nothing: Patroni starts it again."""
 
 
