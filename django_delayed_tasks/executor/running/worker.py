@@ -19,7 +19,7 @@ from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.executor.threads.contexts import clean_context
 from django_delayed_tasks.executor.threads.crew import CrewThread
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.handlers import find
@@ -59,7 +59,7 @@ class Performer:
         if thread.own.connection.connection is None and (error := kept_connections.failure_to_open(self._alias)):
             self._await_connection(thread, error, self.released(running))
         else:
-            in_clean_context(self.perform, running)
+            clean_context().run(self.perform, running)
 
     def perform(self, running: CurrentRun) -> None:
         """Run a task or a batch, if it may still start here, and note how it ended."""
