@@ -247,7 +247,7 @@ class TaskHandler:
 
     @property
     def history_period(self) -> timedelta | None:
-        """How long a run stays in the history; None if the handler leaves that to ``KEEP_HISTORY``."""
+        """The time for which a run stays in the history; None if the handler leaves that to ``KEEP_HISTORY``."""
         return self.keep_history if isinstance(self.keep_history, timedelta) else None
 
     @property

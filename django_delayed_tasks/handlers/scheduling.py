@@ -25,7 +25,7 @@ class ScheduleOptions(TypedDict, total=False):
 
 
 class Facade(NamedTuple):
-    """What the API has for handlers: the ``Task`` to be added, and functions that take a code and a number."""
+    """The part of the API that handlers use: the ``Task`` to be added, and functions that take a code and a number."""
 
     make_task: Callable[..., Any]
     add_task: Callable[..., AddResult]

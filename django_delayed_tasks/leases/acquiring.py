@@ -23,7 +23,7 @@ from django_delayed_tasks.support.logs import logger_of
 logger = logger_of(__name__)
 
 TRIES: Final = 5
-"""How often a contender outside the wait queue tries another free resource when one was taken first."""
+"""The number of times that a contender outside the wait queue tries another free resource when one was taken first."""
 TOLD_AGAIN: Final = 5.0
 """Seconds between two queries for the present holder."""
 Won = tuple[Grant, float]

@@ -50,7 +50,7 @@ class DecoratedFunction(Generic[R]):
         _refuse_unfinished(function)
         self._function = function
         self._place: int | None = None
-        """How many positional arguments come before the lease; None if it is passed by its name."""
+        """The number of positional arguments before the lease; None if it is passed by its name."""
         try:
             found = inspect.signature(function)
         except (TypeError, ValueError):  # a function that is not written in Python

@@ -28,9 +28,9 @@ Valid = Callable[["LeasedResource"], object]
 Where = Callable[[Any], object]
 
 ROWS_A_SECOND: Final = 2000
-"""How many rows a waiting caller reads at most, apart from those of resources that became free since its last look."""
+"""The maximum number of rows that a waiting caller reads, apart from resources freed since its last look."""
 _FAR_BACK: Final = View(LOOK_AHEAD, True, [])
-"""What a caller sees when nothing fits: it is far from the front of the line, so its pauses grow to a second."""
+"""The view of a caller whom nothing fits: it is far from the front of the line, so its pauses grow to a second."""
 
 
 class Chooser(Contender):

@@ -1,4 +1,4 @@
-"""How a caller waits: its place in the wait queue, its pauses, what wakes it; and connections that broke meanwhile."""
+"""The wait of a caller: its place in the wait queue, its pauses, its wakings; and connections that broke meanwhile."""
 
 import random
 from collections.abc import Callable, Iterator

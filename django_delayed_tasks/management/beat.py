@@ -21,7 +21,7 @@ from django_delayed_tasks.handlers.named_code import task_named
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 
 LONG_AGO = timedelta(days=365 * 30)
-"""What beat takes off the last run of an entry that has a start but no run, so that it is due when it starts."""
+"""The time that beat takes off the last run of an entry with a start but no run, so that it is due when it starts."""
 COLUMNS = ("priority", "exchange", "routing_key", "headers")
 """The columns of an entry that have no equivalent."""
 FIELDS = {"minute": (0, 59), "hour": (0, 23), "day_of_month": (1, 31), "month_of_year": (1, 12), "day_of_week": (0, 6)}

@@ -28,7 +28,7 @@ class Durations:
 
     @property
     def count(self) -> int:
-        """How many durations there are."""
+        """The number of durations."""
         return sum(self.buckets)
 
     @property
@@ -106,13 +106,13 @@ class Runs:
 
     @property
     def lateness(self) -> Durations:
-        """How late first attempts started."""
+        """The lateness of first attempts."""
         cell = self._sum()
         return Durations(folded(cell.late), cell.late_sum, cell.late_max)
 
     @property
     def run_time(self) -> Durations:
-        """How long runs took."""
+        """The duration of runs."""
         cell = self._sum()
         return Durations(folded(cell.took), cell.took_sum, cell.took_max)
 

@@ -69,7 +69,7 @@ def valid_code(biz_code: Any) -> str:
 
 
 HASH = "; pass a hash of it: hashlib.sha256(num.encode()).hexdigest()"
-"""What the error about a number that is too long says in addition."""
+"""The addition to the error about a number that is too long."""
 
 
 def valid_part(biz_num: Any) -> str:

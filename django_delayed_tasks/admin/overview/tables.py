@@ -41,7 +41,7 @@ class Tile(NamedTuple):
 
 @dataclass
 class Tables:
-    """What the template shows of an overview; ``address`` returns the address of another page."""
+    """The parts of an overview that the template shows; ``address`` returns the address of another page."""
 
     seen: Overview
     address: Address
@@ -247,7 +247,7 @@ class Tables:
 
     @property
     def more_codes(self) -> int:
-        """How many codes the table leaves out."""
+        """The number of codes that the table leaves out."""
         return 0 if self.has_all_codes else max(0, len(self.seen.rates) - MAX_ROWS)
 
     @property
@@ -288,7 +288,7 @@ class Tables:
 
     @property
     def pending(self) -> str:
-        """How many tasks are pending, in words."""
+        """The number of pending tasks, in words."""
         count = self.seen.backlog.pending
         return ngettext("%s task is pending", "%s tasks are pending", count) % bounded(count, count_text)
 

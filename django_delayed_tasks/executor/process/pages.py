@@ -31,7 +31,7 @@ JSON = "application/json"
 
 
 class Page(NamedTuple):
-    """What is answered."""
+    """An answer."""
 
     code: int
     kind: str

@@ -18,13 +18,13 @@ class NotMoved(Exception):
 
 
 class Move(NamedTuple):
-    """What a row becomes: a task function with what ``using`` chose, and its arguments."""
+    """The task that a row becomes: a task function with what ``using`` chose, and its arguments."""
 
     task: Any
     args: Sequence[Any]
     kwargs: dict[str, Any]
     changes: Sequence[str] = ()
-    """What is different from before, as sentences without a period."""
+    """The differences from before, as sentences without a period."""
 
 
 def moved(row: Any, move_of: Any, dry_run: bool) -> str:

@@ -21,7 +21,7 @@ SUFFIX: Final = "-notices"
 LONGEST: Final = 4096
 """Bytes read of a datagram: more than a queue's name takes."""
 TRIES: Final = 5
-"""How often a folder is made that other listeners remove when they end."""
+"""The number of times that a folder is made which other listeners remove when they end."""
 
 
 def can_notify(alias: str) -> bool:

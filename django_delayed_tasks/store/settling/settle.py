@@ -38,7 +38,7 @@ _Work = Callable[[CursorWrapper], "SettleResult"]
 
 
 class Wait(Enum):
-    """How long to wait for rows and tables that other transactions have locked."""
+    """The time to wait for rows and tables that other transactions have locked."""
 
     FOREVER = auto()
     """As long as the connection allows."""
@@ -48,7 +48,7 @@ class Wait(Enum):
 
 
 class SettleResult(NamedTuple):
-    """What became of the claims that were held, and the claims that remain unsettled because their rows are locked.
+    """The next states of the claims that were held, and the claims that remain unsettled because their rows are locked.
 
     ``claimed``: the tasks that were claimed in the same transaction.
     """
@@ -151,7 +151,7 @@ def _settle_unlocked(cursor: CursorWrapper, alias: str, settlements: Sequence[Se
 
 
 class _DuringRun(NamedTuple):
-    """What callers have done to a task while it ran."""
+    """The changes that callers have made to a task while it ran."""
 
     is_deferred: bool
     is_cancelled: bool
