@@ -236,7 +236,7 @@ class Held:
 
     @property
     def room_on_loop(self) -> int:
-        """The number of runs that the event loop can still take; 0 if the settler is far behind, or queries cannot connect."""
+        """The number of runs for which the loop has room; 0 if the settler is far behind, or queries cannot connect."""
         is_closed = self.is_full or self.connecting.is_loop_waiting
         return 0 if is_closed else max(0, self._async_concurrency - len(self._awaited))
 

@@ -44,7 +44,7 @@ class ClaimRequest:
 
 
 MARGIN = timedelta(seconds=5)
-"""The time by which a level's watermark stays behind its earliest pending task. A row below the watermark, of a transaction
+"""The time by which a level's watermark is behind its earliest pending task. A row below it, of a transaction
 that was committed late, is found by the next full scan."""
 _FIRST = datetime.min.replace(tzinfo=UTC)
 
