@@ -35,7 +35,7 @@ LEASE: Final = "lease"
 """The name of the parameter."""
 
 
-class DecoratedFunction(Generic[R]):
+class LeasedFunction(Generic[R]):
     """A function, and the place of its parameter ``lease``."""
 
     signature: Signature | None = None
@@ -212,7 +212,7 @@ class Mutex:
         Raises:
             TypeError: a call of the function would return before its work is done: it is async, or a generator.
         """
-        decorated = DecoratedFunction(function)
+        decorated = LeasedFunction(function)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> R | None:

@@ -17,7 +17,7 @@ from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.records import survey
 
 MAX_QUEUES: Final = 200
-LONGEST: Final = 10
+MAX_LISTED: Final = 10
 """The number of running tasks that are listed, those that were claimed first."""
 
 
@@ -220,7 +220,7 @@ def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, in
 
 def _longest(seen: Look, running: list[Task]) -> list[RunningTask]:
     names = {executor.pk: executor.name for executor in seen.executors}
-    first = sorted(running, key=lambda task: task.update_time)[:LONGEST]
+    first = sorted(running, key=lambda task: task.update_time)[:MAX_LISTED]
     if dead := {task.executor for task in first if task.executor} - names.keys():
         names |= executors.names(seen.alias, dead)
     return [

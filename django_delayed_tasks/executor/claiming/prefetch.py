@@ -20,7 +20,7 @@ QUIET = 0.5
 _SHARE = 0.3
 """The weight of the latest runs in the mean duration."""
 
-LONGEST: Final = MAX_HOLD
+MAX_LOOKAHEAD: Final = MAX_HOLD
 """Seconds to look ahead at most. A claimed task counts as running: it is too late to cancel or reschedule it."""
 FIRST: Final = 0.002
 """Seconds that a reading or a claim is assumed to take before one was measured."""
@@ -123,7 +123,7 @@ class Lookahead:
         """
         if self._is_drain:
             return timedelta()
-        return timedelta(seconds=min(LONGEST, max(self._readings) + max(self._claims) + MARGIN))
+        return timedelta(seconds=min(MAX_LOOKAHEAD, max(self._readings) + max(self._claims) + MARGIN))
 
     def mark(self, tasks: list[ClaimedTask]) -> None:
         """Mark tasks that were claimed ahead: none of them starts before it is due."""
