@@ -14,7 +14,7 @@ from django_delayed_tasks.handlers.named_code import task_named
 
 
 class NotMoved(Exception):
-    """A row stays where it is; the message says why."""
+    """A row, or an entry of beat, stays where it is; the message says why, and what to do instead."""
 
 
 class Move(NamedTuple):
