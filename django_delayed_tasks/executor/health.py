@@ -17,11 +17,11 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-LONGEST_CALL = 60.0
+MAX_CALL = 60.0
 """Seconds after which a statement of the heartbeat, the poller or the settler, or a hook, counts as hung."""
 HOUSEKEEPING = "housekeeping"
 PATIENCE = 10
-"""How many times longer than others housekeeping may work, on many rows, and writes may be refused to an executor that
+"""The factor by which housekeeping may work longer than others, on many rows, and writes be refused to an executor that
 holds claims: after a restart, its runs that have ended would be run again, and without one they are settled.
 """
 
@@ -40,7 +40,7 @@ class Health:
         threads: Sequence[Loop],
         worn_out: Event,
     ) -> None:
-        self._longest_call = max(LONGEST_CALL, 3 * options.lease)
+        self._longest_call = max(MAX_CALL, 3 * options.lease)
         self._max_lost = options.max_lost_threads
         self._lease = lease
         self._held = held

@@ -29,14 +29,14 @@ logger = Log(__name__)
 class Stage(IntEnum):
     """The stage that a claim has reached. The claims of runs that ended, and have yet to be settled, are at none.
 
-    UNFINISHED: the task waits for a thread or runs. RIDING: it is run in the same call as another task and takes no
-    thread of its own. AWAITED: it runs on the event loop. AWAITED_TOO: so it does, in the same call as another task.
+    UNFINISHED: the task waits for a thread or runs. IN_BATCH: it is run in the same call as another task and takes no
+    thread of its own. AWAITED: it runs on the event loop. AWAITED_IN_BATCH: so it does, in another task's call.
     """
 
     UNFINISHED = auto()
-    RIDING = auto()
+    IN_BATCH = auto()
     AWAITED = auto()
-    AWAITED_TOO = auto()
+    AWAITED_IN_BATCH = auto()
 
 
 class ClaimingLocks(NamedTuple):
@@ -68,7 +68,7 @@ class Held:
         has_claimed_all: set by the poller: whether it has claimed all that was due, so that new room need not wake it.
         wake_poller: set when there is room for more claims, when a task was added in this process, and by notices.
         wake_lanes: set when a claim that had permits has ended, and when tasks of limited codes are due.
-        lanes_lack_threads: set by the lanes: whether they are to be woken when a thread has become free.
+        wake_lanes_when_thread_frees: set by the lanes: whether they are to be woken when a thread has become free.
         claiming: locks that the lanes and the settler hold from making a claim to adding it here.
         connecting: the threads that have no connection to run tasks with.
     """
@@ -93,7 +93,7 @@ class Held:
         self.wake_poller = Event()
         # Where the poller itself claims from lanes: see Poller.poll().
         self.wake_lanes = self.wake_poller if options.ends_by_itself else Event()
-        self.lanes_lack_threads = False
+        self.wake_lanes_when_thread_frees = False
         self.claiming = ClaimingLocks(Lock(), Lock())
         self.connecting = Connecting(self.wake_poller, self.wake_lanes)
 
@@ -111,16 +111,16 @@ class Held:
 
     def join_batch(self, claims: Iterable[Claim]) -> None:
         """Note that these tasks are run in the same call as another one and take no thread of their own."""
-        self._move(claims, (Stage.UNFINISHED,), Stage.RIDING)
+        self._move(claims, (Stage.UNFINISHED,), Stage.IN_BATCH)
 
     def leave_batch(self, claims: Iterable[Claim]) -> None:
         """Note that these tasks are run one by one after all."""
-        self._move(claims, (Stage.RIDING, Stage.AWAITED, Stage.AWAITED_TOO), Stage.UNFINISHED)
+        self._move(claims, (Stage.IN_BATCH, Stage.AWAITED, Stage.AWAITED_IN_BATCH), Stage.UNFINISHED)
 
     def await_batch(self, claims: Sequence[Claim]) -> None:
         """Note that these tasks are run on the event loop, in one call."""
         self._move(claims[:1], (Stage.UNFINISHED,), Stage.AWAITED)
-        self._move(claims[1:], (Stage.RIDING,), Stage.AWAITED_TOO)
+        self._move(claims[1:], (Stage.IN_BATCH,), Stage.AWAITED_IN_BATCH)
 
     def finish(self, claims: Iterable[Claim], seconds: float = 0.0) -> None:
         """Note that the run of these tasks ended after ``seconds``; they may have yet to be settled."""
@@ -130,7 +130,7 @@ class Held:
                 self._durations.append(seconds)
             else:
                 has_left_loop |= self._leave(claim) is Stage.AWAITED
-        if self.lanes_lack_threads:
+        if self.wake_lanes_when_thread_frees:
             self.wake_lanes.set()
         self._refill(has_left_loop and self.room_on_loop > 0)
 
@@ -236,14 +236,14 @@ class Held:
 
     @property
     def room_on_loop(self) -> int:
-        """How many more runs the event loop can take; 0 if the settler is far behind, or its queries cannot connect."""
+        """The number of runs for which the loop has room; 0 if the settler is far behind, or queries cannot connect."""
         is_closed = self.is_full or self.connecting.is_loop_waiting
         return 0 if is_closed else max(0, self._async_concurrency - len(self._awaited))
 
     @property
     def is_full(self) -> bool:
         """Whether nothing is to be claimed because too many claims run or wait, or have yet to be settled."""
-        on_loop = len(self._awaited) + len(self._at[Stage.AWAITED_TOO])  # need no thread, nor the settler yet
+        on_loop = len(self._awaited) + len(self._at[Stage.AWAITED_IN_BATCH])  # need no thread, nor the settler yet
         return len(self._tasks) - on_loop >= 2 * self.most
 
     def _refill(self, has_room: bool) -> None:

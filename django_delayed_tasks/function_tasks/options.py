@@ -1,4 +1,4 @@
-"""What this store can do for a function, and the four places where that can be said.
+"""The options that this store has for a function, and the four places where they can be set.
 
 The backend's ``OPTIONS`` apply to all functions, and ``OPTIONS["functions"]["dotted.path"]`` to one. They are outranked
 by the decorators ``task_options`` and ``periodic``, and these by arguments of ``@task`` (Django 6.1 and the backport).
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from asgiref.sync import iscoroutinefunction
 from django.utils.module_loading import import_string
 
-from django_delayed_tasks.handlers import takes
+from django_delayed_tasks.handlers import accepts
 from django_delayed_tasks.handlers.functions import code_of_function
 from django_delayed_tasks.handlers.registry import find, withdraw
 from django_delayed_tasks.states import BizNum
@@ -27,7 +27,7 @@ FUNCTIONS = "functions"
 _IMPORTED = ("backoff", "concurrency_key")
 """The options that settings may give as dotted paths."""
 BACKOFF = ("exception", "task_result")
-"""What the option ``backoff`` is called with."""
+"""The arguments of the option ``backoff``."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def options_of(task: Any, given: Mapping[str, Any]) -> FunctionOptions:
         if isinstance(merged.get(name), str):
             merged[name] = import_string(merged[name])
     backoff = merged.get("backoff")
-    if backoff is not None and not (callable(backoff) and takes(backoff, *BACKOFF)):
+    if backoff is not None and not (callable(backoff) and accepts(backoff, *BACKOFF)):
         raise ValueError(f"backoff={backoff!r}: expected a function to be called with ({', '.join(BACKOFF)})")
     key = merged.get("concurrency_key")
     if key is not None and (not callable(key) or iscoroutinefunction(key)):

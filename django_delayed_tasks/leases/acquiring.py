@@ -13,17 +13,25 @@ from django.db import Error, connections
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, TaskException
 from django_delayed_tasks.leases.asynchronous import Cancelled, IsCancelled, never
-from django_delayed_tasks.leases.waiting import GRACE, LONGEST, Pauses, drop_broken, reconnecting, stand_again, standing
+from django_delayed_tasks.leases.waiting import (
+    GRACE,
+    MAX_PAUSE,
+    Pauses,
+    drop_broken,
+    reconnecting,
+    stand_again,
+    standing,
+)
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, View
-from django_delayed_tasks.store.resources.resources import Details, Grant, Wanted
+from django_delayed_tasks.store.resources.resources import Details, Grant, WantedResource
 from django_delayed_tasks.store.sql.transactions import in_transaction, is_in_test_case, is_transient
 from django_delayed_tasks.support.logs import logger_of
 
 logger = logger_of(__name__)
 
 TRIES: Final = 5
-"""How often a contender outside the wait queue tries another free resource when one was taken first."""
+"""The number of times that a contender outside the wait queue tries another free resource when one was taken first."""
 TOLD_AGAIN: Final = 5.0
 """Seconds between two queries for the present holder."""
 Won = tuple[Grant, float]
@@ -38,7 +46,7 @@ class Request:
     """
 
     alias: str
-    wanted: Wanted
+    wanted: WantedResource
     ttl: timedelta
     wait: float | None
     at_least: timedelta = timedelta(0)
@@ -127,7 +135,7 @@ class Contender:
                 if has_passed(deadline) or not may_pass(error, self._request.alias):
                     raise
                 logger.warning("the database failed during the wait for %s: %s", describe(self._request.wanted), error)
-                pauses.sleep_for(LONGEST, deadline)
+                pauses.sleep_for(MAX_PAUSE, deadline)
             else:
                 pauses.sleep(view.ahead, bool(view.free), deadline)
 
@@ -186,7 +194,7 @@ def has_passed(deadline: float | None) -> bool:
     return deadline is not None and clock.monotonic() >= deadline
 
 
-def describe(wanted: Wanted) -> str:
+def describe(wanted: WantedResource) -> str:
     """Return the name of the resource or mutex for messages."""
     if wanted.pool == resources.MUTEXES:
         return f"mutex {wanted.name!r}"

@@ -1,4 +1,4 @@
-"""How a caller waits: its place in the wait queue, its pauses, what wakes it; and connections that broke meanwhile."""
+"""The wait of a caller: its place in the wait queue, its pauses, its wakings; and connections that broke meanwhile."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -11,13 +11,13 @@ from django.db import Error, connections
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases.renewer import PLACE_TTL, Place, renewer
 from django_delayed_tasks.store.resources import line
-from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.resources.resources import WantedResource
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import logger_of
 
-SHORTEST: Final = 0.02
-LONGEST: Final = 1.0
+MIN_PAUSE: Final = 0.02
+MAX_PAUSE: Final = 1.0
 AT_THE_HEAD: Final = (0.1, 0.2)
 """The longest pause, in seconds, of the first in the queue: it grows from the first value to the second."""
 GRACE: Final = 0.3
@@ -55,20 +55,20 @@ class Pauses:
         waited = clock.monotonic() - self._began
         turn = (ahead + 1) * waited / (max(self._first - ahead, 0) + 1)
         head = min(max(AT_THE_HEAD[0], waited / 100), AT_THE_HEAD[1])
-        longest = GRACE / 3 if is_something_free else min(head * (ahead + 1), LONGEST)
+        longest = GRACE / 3 if is_something_free else min(head * (ahead + 1), MAX_PAUSE)
         pause = min(SHARE_OF_TURN * turn, SHARE_OF_WAIT * waited, longest)
-        return max(pause, SHORTEST) * random.uniform(0.8, 1.0)
+        return max(pause, MIN_PAUSE) * random.uniform(0.8, 1.0)
 
 
 logger = logger_of(__name__)
 
 _lock = Lock()
-_here: dict[tuple[str, Wanted], list[Pauses]] = {}
+_here: dict[tuple[str, WantedResource], list[Pauses]] = {}
 """By alias and wanted resource, in the order of their places."""
 
 
 @contextmanager
-def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
+def standing(alias: str, wanted: WantedResource) -> Iterator[tuple[int, Pauses]]:
     """Take a place in the wait queue for the duration of the block; yield it, and the pauses between two looks."""
     place = Place(alias, reconnecting(alias, lambda: line.enter(alias, wanted, PLACE_TTL)))
     pauses = Pauses()
@@ -90,15 +90,15 @@ def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
             logger.warning("a place in the wait queue could not be given up: %s", error)
 
 
-def stand_again(alias: str, wanted: Wanted, place: int) -> None:
+def stand_again(alias: str, wanted: WantedResource, place: int) -> None:
     """Take this place again after it was passed by."""
     reconnecting(alias, lambda: line.enter(alias, wanted, PLACE_TTL, place))
 
 
-def wake(alias: str, given_back: Wanted) -> None:
+def wake(alias: str, given_back: WantedResource) -> None:
     """Wake the first thread here that wants this resource, which was given back, and was not woken yet."""
     with _lock:
-        for wanted in (given_back, Wanted(given_back.pool)):
+        for wanted in (given_back, WantedResource(given_back.pool)):
             for pauses in _here.get((alias, wanted), ()):
                 if not pauses.woken.is_set():
                     pauses.woken.set()

@@ -1,4 +1,4 @@
-"""What waits: by queue, with who serves it and since when it is late; how many tasks have each status."""
+"""The backlog: by queue, with the executors that serve it and the moment since which it is late; tasks by status."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -10,15 +10,15 @@ from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.limits import Limited, waits_of
-from django_delayed_tasks.stats.look import LATE, MOST_RUNNING, Look, look
+from django_delayed_tasks.stats.look import LATE, MAX_RUNNING, Look, look
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.records import survey
 
-MOST_QUEUES: Final = 200
-LONGEST: Final = 10
-"""How many of the running tasks are listed, those that were claimed first."""
+MAX_QUEUES: Final = 200
+MAX_LISTED: Final = 10
+"""The number of running tasks that are listed, those that were claimed first."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class RunningTask:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What waits, runs and has failed at the moment ``now`` of the database's clock.
+    """The tasks that wait, run and have failed at the moment ``now`` of the database's clock.
 
     ``pending``, ``failed`` and ``paused`` are exact up to ``COUNTED``; beyond that they are the latest survey's, which
     was finished at ``surveyed_at``, or ``COUNTED + 1`` for "more than ``COUNTED``" if it does not know. ``claimed`` is
@@ -110,7 +110,7 @@ class Backlog:
 
     @property
     def late_tasks(self) -> int:
-        """How many tasks of late queues are ready; of each level, more than ``COUNTED`` count as ``COUNTED + 1``."""
+        """The number of ready tasks of late queues; of each level, more than ``COUNTED`` count as ``COUNTED + 1``."""
         return sum(queue.ready for queue in self.late)
 
     def as_json(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def backlog_of(seen: Look) -> Backlog:
         seen.now,
         queues_of(seen, running, pending if total <= COUNTED else _surveyed_queues(seen)),
         total,
-        len(running) if len(running) <= MOST_RUNNING else max(len(running), _count(seen, TaskStatus.RUNNING)),
+        len(running) if len(running) <= MAX_RUNNING else max(len(running), _count(seen, TaskStatus.RUNNING)),
         _count(seen, TaskStatus.FAILED),
         _count(seen, TaskStatus.PAUSED),
         _longest(seen, running),
@@ -149,7 +149,7 @@ def backlog_of(seen: Look) -> Backlog:
 
 @dataclass(frozen=True, slots=True)
 class StatusCount:
-    """How many tasks have a status: exact, or else the latest survey's, or else a bound that they exceed."""
+    """The number of tasks that have a status: exact, or else the latest survey's, or else a bound that they exceed."""
 
     tasks: int
     is_exact: bool
@@ -214,13 +214,13 @@ def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, in
             earliest.get(name), max(timedelta(), seen.now - earliest.get(name, seen.now)), limited[name],
             None if pending is None else pending.get(name, 0), busy.get(name, 0), seen.paused.get(name),
         )
-        for name in names[:MOST_QUEUES]
+        for name in names[:MAX_QUEUES]
     ]  # fmt: skip
 
 
 def _longest(seen: Look, running: list[Task]) -> list[RunningTask]:
     names = {executor.pk: executor.name for executor in seen.executors}
-    first = sorted(running, key=lambda task: task.update_time)[:LONGEST]
+    first = sorted(running, key=lambda task: task.update_time)[:MAX_LISTED]
     if dead := {task.executor for task in first if task.executor} - names.keys():
         names |= executors.names(seen.alias, dead)
     return [

@@ -46,7 +46,7 @@ class Limited:
 
 
 class Waits(NamedTuple):
-    """What waits for limits, the first to have become due first, and the levels in which all due tasks do."""
+    """The tasks that wait for limits, the first to have become due first, and the levels in which all due tasks do."""
 
     limited: list[Limited]
     levels: frozenset[Level]

@@ -19,20 +19,20 @@ from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.waiting import Next
 from django_delayed_tasks.store.records import survey
 
-MOST_EXECUTORS = 500
+MAX_EXECUTORS = 500
 NEXT = 1000
 """Tasks that become due next and are read one by one."""
 FIRST = 20
 RECENT = timedelta(hours=1)
-MOST_RUNNING = 2000
+MAX_RUNNING = 2000
 """The most running tasks that are read."""
 LATE = timedelta(seconds=5)
-"""How long a task is due before it counts as late: executors look for tasks several times a second."""
+"""The time for which a task is due before it counts as late: executors look for tasks several times a second."""
 
 
 @dataclass
 class Look:
-    """What was read so far; everything is read when it is first asked for."""
+    """A snapshot of the database; each part is read when it is first asked for."""
 
     alias: str
 
@@ -43,7 +43,7 @@ class Look:
 
     @cached_property
     def host_ahead(self) -> timedelta:
-        """How far the clock of this host is ahead of the database's, to within the duration of a query."""
+        """The time by which the clock of this host is ahead of the database's, to within the duration of a query."""
         return self._reading[1]
 
     @cached_property
@@ -62,7 +62,7 @@ class Look:
     def executors(self) -> list[Executor]:
         """The executors that are alive by their rows, those included whose lease has run out."""
         rows: Any = Executor.objects.using(self.alias).filter(alive__in=[True]).order_by("name")
-        return list(rows[:MOST_EXECUTORS])
+        return list(rows[:MAX_EXECUTORS])
 
     @cached_property
     def alive(self) -> list[Executor]:
@@ -74,7 +74,7 @@ class Look:
         """The executors that crashed lately and whose names no live executor has."""
         rows: Any = Executor.objects.using(self.alias).filter(alive=None, expires_at__gt=self.now - RECENT)
         names = {executor.name for executor in self.executors}
-        found = rows.order_by("-expires_at")[:MOST_EXECUTORS]
+        found = rows.order_by("-expires_at")[:MAX_EXECUTORS]
         latest: dict[str, Executor] = {}
         for executor in found:
             latest.setdefault(executor.name, executor)
@@ -84,11 +84,11 @@ class Look:
     def paused(self) -> dict[str, datetime]:
         """The paused queues, with the moments from which they are."""
         rows: Any = PausedQueue.objects.using(self.alias).order_by("queue").values_list("queue", "paused_at")
-        return dict(rows[: waiting.MOST_PAUSED])
+        return dict(rows[: waiting.MAX_PAUSED])
 
     @cached_property
     def due(self) -> dict[str, int]:
-        """How many tasks of each queue are due, exact up to a bound for each level."""
+        """The number of due tasks of each queue, exact up to a bound for each level."""
         counts: Counter[str] = Counter()
         for level, count in self.due_levels.items():
             counts[level.queue] += count
@@ -96,16 +96,16 @@ class Look:
 
     @cached_property
     def due_levels(self) -> dict[Level, int]:
-        """How many tasks of each level are due, exact up to a bound."""
+        """The number of due tasks of each level, exact up to a bound."""
         return waiting.count_due(self.alias, self.agenda)
 
     @cached_property
     def running(self) -> list[Task]:
-        """The running tasks; one more than ``MOST_RUNNING`` if there are more."""
+        """The running tasks; one more than ``MAX_RUNNING`` if there are more."""
         columns = (
             "biz_code", "biz_num", "queue", "update_time", "executor", "rescues", "progress_fraction", "progress_note",
         )  # fmt: skip
-        return list(waiting.running_tasks(self.alias).only(*columns)[: MOST_RUNNING + 1])
+        return list(waiting.running_tasks(self.alias).only(*columns)[: MAX_RUNNING + 1])
 
     @cached_property
     def in_threads(self) -> list[Task]:
@@ -124,7 +124,7 @@ class Look:
 
     @cached_property
     def survey(self) -> "Surveyed":
-        """What the latest survey has shown."""
+        """The result of the latest survey."""
         row = survey.read(self.alias)
         return Surveyed(row.taken_at, row.data) if row and isinstance(row.data, dict) else Surveyed(None, {})
 
@@ -140,7 +140,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """What a survey has shown; ``taken_at`` is None if there was none."""
+    """The result of a survey; ``taken_at`` is None if there was none."""
 
     taken_at: datetime | None
     data: dict[str, Any]

@@ -47,7 +47,7 @@ class LiveExecutor:
 
 @dataclass(frozen=True)
 class Overview:
-    """What is going on at the moment ``now``; ``series`` and ``rates`` are those of the last ``span``."""
+    """The state of tasks and executors at ``now``; ``series`` and ``rates`` are those of the last ``span``."""
 
     now: datetime
     span: str

@@ -159,7 +159,7 @@ def measured(client: Client, database: str, pages: list[Page] = PAGES) -> dict[s
 @pytest.mark.usefixtures("frozen")
 def test_cost_of_pages(live_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters, "RECENT", 500)
-    monkeypatch.setattr(task_list, "MOST_READ", FEW)
+    monkeypatch.setattr(task_list, "MAX_READ", FEW)
     client: Any = Client()
     client.force_login(User.objects.create_superuser("boss"))
     fill_with_what_is_rare()
@@ -206,7 +206,7 @@ def test_cost_of_what_is_due(live_db: str) -> None:
 @pytest.mark.usefixtures("frozen")
 def test_cost_of_what_has_failed(live_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The failed tasks of each level are read no further than a page needs."""
-    monkeypatch.setattr(errors, "MOST", 300)
+    monkeypatch.setattr(errors, "MAX_TASKS", 300)
 
     def fill_failed(first: int, last: int) -> None:
         Task._base_manager.bulk_create(

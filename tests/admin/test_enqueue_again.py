@@ -120,12 +120,12 @@ def test_reasons_are_said_once_each(boss: Client) -> None:
     TaskRun.objects.bulk_create(copies)
     boxes["_selected_action"] = list(TaskRun.objects.filter(biz_code__startswith="gone").values_list("pk", flat=True))
     said = messages_of(confirm(boss, LIST, boss.post(LIST, boxes)))
-    assert len(said) == again.MOST_PROBLEMS + 1
+    assert len(said) == again.MAX_PROBLEMS + 1
     assert said[-1] == "4 more were not enqueued again, for other reasons."
 
 
 def test_all_that_match_are_the_latest_and_that_is_said(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(again, "MOST", 1)
+    monkeypatch.setattr(again, "MAX_RUNS", 1)
     ran("old")
     of = ran("new")
     boxes = {"action": "enqueue_again", "_selected_action": [of.pk], "select_across": "1", "index": "0"}

@@ -9,7 +9,7 @@ from django.db import DatabaseError, OperationalError
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases import acquiring, mutex
 from django_delayed_tasks.store.resources import line
-from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.resources.resources import WantedResource
 from tests.threads import in_thread
 
 pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
@@ -25,7 +25,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> list[DatabaseError]:
     pending: list[DatabaseError] = []
     look: Callable[..., Any] = line.look
 
-    def failing(alias: str, wanted: Wanted, place: int) -> Any:
+    def failing(alias: str, wanted: WantedResource, place: int) -> Any:
         if place != line.LAST and pending:
             raise pending.pop()
         return look(alias, wanted, place)
@@ -44,14 +44,14 @@ def waited_for(seconds: float) -> float:
 def test_the_last_error_is_told_when_the_time_is_over(
     errors: list[DatabaseError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acquiring, "LONGEST", LONG)
+    monkeypatch.setattr(acquiring, "MAX_PAUSE", LONG)
     errors += [BUSY] * 1000
     with mutex("wanted", ttl=LONG), pytest.raises(OperationalError, match="database is locked"):
         in_thread(lambda: waited_for(0.05))
 
 
 def test_what_passes_costs_a_pause(errors: list[DatabaseError], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acquiring, "LONGEST", 0.01)
+    monkeypatch.setattr(acquiring, "MAX_PAUSE", 0.01)
     errors += [BUSY] * 3
     holder = mutex("wanted", ttl=LONG)
     lease = holder.__enter__()

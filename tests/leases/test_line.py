@@ -9,7 +9,7 @@ import pytest
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases import Pool, renewer
 from django_delayed_tasks.leases.acquiring import Contender, Request
-from django_delayed_tasks.leases.waiting import GRACE, LONGEST, SHARE_OF_WAIT, SHORTEST, Pauses, standing, wake
+from django_delayed_tasks.leases.waiting import GRACE, MAX_PAUSE, MIN_PAUSE, SHARE_OF_WAIT, Pauses, standing, wake
 from django_delayed_tasks.models import Waiter
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.resources import MUTEXES
@@ -51,7 +51,7 @@ def test_each_goes_for_another_one() -> None:
 
 def test_lines_do_not_meet() -> None:
     add("a")
-    for other in (resources.Wanted("others"), wanted("a")):
+    for other in (resources.WantedResource("others"), wanted("a")):
         line.enter(ALIAS, other, MINUTE)
     assert line.look(ALIAS, wanted(), line.LAST).ahead == 0
 
@@ -153,12 +153,13 @@ def test_a_waiter_is_woken_only_by_what_it_wants() -> None:
     """One of a pool by each resource of it, one of a mutex by that mutex."""
     with ExitStack() as stack:
         proxy, index = (
-            stack.enter_context(standing(ALIAS, one))[1].woken for one in (wanted(), resources.Wanted(MUTEXES, "index"))
+            stack.enter_context(standing(ALIAS, one))[1].woken
+            for one in (wanted(), resources.WantedResource(MUTEXES, "index"))
         )
         for given_back, woken in {
-            resources.Wanted(MUTEXES, "other"): [],
-            resources.Wanted("others", "a"): [],
-            resources.Wanted(MUTEXES, "index"): [index],
+            resources.WantedResource(MUTEXES, "other"): [],
+            resources.WantedResource("others", "a"): [],
+            resources.WantedResource(MUTEXES, "index"): [index],
             wanted("a"): [proxy],
         }.items():
             wake(ALIAS, given_back)
@@ -184,7 +185,7 @@ def test_pauses(ahead: int) -> None:
     for waited in (0.0, 0.1, 1.0, 100.0, 10_000.0):
         pauses._began = clock.monotonic() - waited
         seconds = pauses.seconds(ahead, False)
-        assert 0.8 * SHORTEST <= seconds <= LONGEST
+        assert 0.8 * MIN_PAUSE <= seconds <= MAX_PAUSE
         assert ahead or seconds < GRACE
         assert pauses.seconds(ahead, True) < GRACE
 

@@ -15,7 +15,7 @@ from django_delayed_tasks.leases import ResourceUnavailable, acquiring, mutex
 from django_delayed_tasks.leases.acquiring import TRIES
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import line, resources
-from django_delayed_tasks.store.resources.resources import MUTEXES, Wanted
+from django_delayed_tasks.store.resources.resources import MUTEXES, WantedResource
 from tests.store.meters import statements
 from tests.store.verbs import ALIAS
 from tests.threads import in_thread, start_thread
@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
-WANTED = Wanted(MUTEXES, "index")
+WANTED = WantedResource(MUTEXES, "index")
 BUSY: dict[str, list[object]] = {
     "sqlite": ["database is locked"],
     "mysql": [1205, "Lock wait timeout exceeded"],
@@ -163,7 +163,7 @@ def test_a_callback_that_fails_is_not_called_again_at_once(monkeypatch: pytest.M
     """Its error may be one that passes, as of a database that is busy, and the process keeps waiting."""
     called: list[float] = []
     monkeypatch.setattr(acquiring, "TOLD_AGAIN", 0.3)
-    monkeypatch.setattr(acquiring, "LONGEST", 0.01)
+    monkeypatch.setattr(acquiring, "MAX_PAUSE", 0.01)
 
     def fail(*holder: Any) -> None:
         called.append(monotonic())

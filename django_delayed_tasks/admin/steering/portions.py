@@ -20,7 +20,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an action on all rows that match has come: to the key ``after``; it ends with the key ``until``.
+    """The progress of an action on all rows that match: to the key ``after``; it ends with the key ``until``.
 
     Rows that were added after the user was asked have higher keys: they are not changed.
     """

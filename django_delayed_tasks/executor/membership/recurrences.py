@@ -12,7 +12,7 @@ CONFIRM_EVERY = 60.0
 GAP = 3 * CONFIRM_EVERY
 """Seconds without a confirmation by this process after which it counts :data:`RETIRE_AFTER` from the start again."""
 RETIRE_AFTER = timedelta(minutes=10)
-"""How long a recurring task must be unconfirmed before it is retired: all executors may be restarting at once."""
+"""The time for which a recurring task is unconfirmed before it is retired: all executors may be restarting at once."""
 
 
 class Recurrences:
@@ -56,6 +56,6 @@ def _has_next_run(handler: TaskHandler) -> bool:
     return trigger is not None and trigger.next_after(clock.host_now()) is not None
 
 
-def declaration_of(code: str, handler: TaskHandler) -> declare.Declared:
+def declaration_of(code: str, handler: TaskHandler) -> declare.DeclaredTask:
     """Return the recurring task of a handler that has a trigger."""
-    return declare.Declared(code, str(handler.recurs_by), handler.queue, handler.priority, lane_of(code))
+    return declare.DeclaredTask(code, str(handler.recurs_by), handler.queue, handler.priority, lane_of(code))

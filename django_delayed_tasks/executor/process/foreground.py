@@ -19,7 +19,7 @@ from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.process.probes import Probed, ProbedExecutor
+from django_delayed_tasks.executor.process.probes import ProbedExecutor, ProbeTarget
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar, drained
 from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.states import RunOutcome
@@ -130,7 +130,7 @@ def run_executor(
     stream: TextIO,
     signals: StopSignals,
     ready: Callable[[int], None],
-    watched: Callable[[Probed], AbstractContextManager[None]] = lambda executor: nullcontext(),
+    watched: Callable[[ProbeTarget], AbstractContextManager[None]] = lambda executor: nullcontext(),
 ) -> int:
     """Run an executor until a signal comes, it is drained, or it must be restarted; return the exit code.
 
@@ -148,7 +148,7 @@ def run_executor(
 
 
 class _Progress:
-    """How far a drain has come: what of this process has ended since, by outcome.
+    """The progress of a drain: the runs of this process that have ended since, by outcome.
 
     Claims that were released, as those that wait for a slot of their key, have not ended. Tasks that expired have, and
     are no runs.

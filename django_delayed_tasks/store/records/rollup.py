@@ -28,7 +28,7 @@ KEPT: Final[Mapping[int, timedelta]] = {
     HOUR: timedelta(days=32),
     DAY: timedelta(days=400),
 }
-"""How long the rows of each grain are kept."""
+"""The time for which the rows of each grain are kept."""
 _AT_ONCE: Final = 200
 """Rows of one statement."""
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -46,7 +46,7 @@ _UNKNOWN: Final = (0,) * len(FINE)
 
 
 Key = tuple[str, int, str]
-"""What runs are counted by: code, outcome, and error, which is empty unless they failed."""
+"""The columns by which runs are counted: code, outcome, and error, which is empty unless they failed."""
 
 
 @dataclass(slots=True)
@@ -185,7 +185,7 @@ def _purge(alias: str, grain: int, before: datetime, batch_size: int) -> int:
     return len(old)
 
 
-class Summed(NamedTuple):
+class RollupSum(NamedTuple):
     """Rows of the rollup, summed up by some of their columns, which are in ``by``."""
 
     by: tuple[Any, ...]
@@ -201,7 +201,7 @@ def read(
     only: str = "1 = 1",
     code: str | None = None,
     with_times: bool = True,
-) -> list[Summed]:
+) -> list[RollupSum]:
     """Return the sums by these columns of the periods that begin at ``since`` or later.
 
     ``only`` is a condition; with ``code``, only the runs of this code count. Without times, which are most of what has
@@ -231,7 +231,9 @@ def read(
         keys, latest, values = list(row[: len(by)]), row[len(by)], [int(value) for value in row[len(by) + 1 :]]
         for number in moments:
             keys[number] = dialect.to_datetime(keys[number])
-        found.append(Summed(tuple(keys), _cell(values) if with_times else Cell(values[0]), dialect.to_datetime(latest)))
+        found.append(
+            RollupSum(tuple(keys), _cell(values) if with_times else Cell(values[0]), dialect.to_datetime(latest))
+        )
     return found
 
 
