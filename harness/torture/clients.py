@@ -58,7 +58,7 @@ class Clients:
         self._unanswered: set[str] = set()
         self._beats: list[float] = []
         self._strikes: list[tuple[str, float, float]] = []
-        self.aliases = [_make_alias(world.database, url) for url in world.database.urls]
+        self.aliases = list(_make_aliases(world.database))
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -213,13 +213,19 @@ class Clients:
         self._world.fact(f"  {what}: {seconds}")
 
 
-def _make_alias(database: Database, url: str) -> str:
-    """Return an alias for one node alone, whose sessions are as they are by default."""
+def _make_aliases(database: Database) -> Iterator[str]:
+    """Aliases for one node alone each, or one for what leads to the only node that takes writes.
+
+    Their sessions are as they are by default.
+    """
     assert isinstance(database, Clustered)
-    alias = f"node{database.urls.index(url) + 1}"
-    connections.settings[alias] = entry = {**deepcopy(connections.settings["default"]), **parse(url)}
-    entry["OPTIONS"].update(database.options)
-    return alias
+    usual = connections.settings["default"]
+    entries = [usual] if database.is_led else [{**usual, **parse(url)} for url in database.urls]
+    for number, entry in enumerate(map(deepcopy, entries), 1):
+        entry["OPTIONS"].update(database.options)
+        entry["OPTIONS"].pop("init_command", None)
+        connections.settings[alias := f"node{number}"] = entry
+        yield alias
 
 
 def _moment(when: str) -> timedelta:

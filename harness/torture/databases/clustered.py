@@ -17,12 +17,14 @@ class Clustered(Database):
 
     Attributes:
         options: what sessions need to notice that their node is gone: Django's OPTIONS.
+        is_led: whether one node takes all writes, to which the settings lead.
         away: for how many seconds a node may be away, from and to: shorter and longer than the others need to notice.
     """
 
     has_server = True
     cluster: NodesOfCluster[Any]
     options: Mapping[str, Any]
+    is_led = False
     away = (6.0, 14.0)
 
     @property

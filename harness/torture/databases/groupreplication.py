@@ -13,12 +13,12 @@ class GroupReplication(ClusterOfMySQL):
     def __init__(self, is_single_primary: bool) -> None:
         self.name = f"{self.kind}-single" if is_single_primary else self.kind
         self.cluster: Cluster = Cluster(is_single_primary)
-        self._is_single_primary = is_single_primary
+        self.is_led = is_single_primary
 
     def switch_over(self) -> bool:
-        if self._is_single_primary:
+        if self.is_led:
             self.cluster.switch_over(next(node for node in self.cluster.nodes if node is not self.cluster.primary()))
-        return self._is_single_primary
+        return self.is_led
 
 
 def create(folder: Path, mode: str = "") -> GroupReplication:

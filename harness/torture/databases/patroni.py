@@ -22,6 +22,7 @@ OF_LEADER = 0.7
 class Patroni(Clustered):
     name = kind = "patroni"
     vendor = "postgres"
+    is_led = True
     options: Mapping[str, Any] = {"connect_timeout": 3}
     away = (TTL - 12.0, TTL + 8.0)
 
