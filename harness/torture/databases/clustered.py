@@ -9,7 +9,6 @@ from harness.servers.nodes import ClusterNode, NodesOfCluster
 from harness.torture.databases.base import Database
 
 TIMEOUTS = {"connect_timeout": 3, "read_timeout": 20, "write_timeout": 20}
-KILLABLE = "SELECT id FROM information_schema.processlist WHERE user = 'ddt' AND id <> CONNECTION_ID()"
 
 
 class Clustered(Database):
@@ -63,16 +62,22 @@ class Clustered(Database):
 
 
 class ClusterOfMySQL(Clustered):
-    """Executors fail over to the other nodes; ``waits``: see ``cluster_settings``."""
+    """Executors fail over to the other nodes.
+
+    Attributes:
+        waits: see ``cluster_settings``.
+        killable: the query for the ids of the connections that others have to a node.
+    """
 
     vendor = "mysql"
     options = TIMEOUTS
     waits: str
+    killable: str
 
     def kill_backends(self) -> int:
         killed = 0
         for node in self.nodes:
-            found = [row[0] for row in node.ask(KILLABLE)] if node.is_ready() else []
+            found = [row[0] for row in node.ask(self.killable)] if node.is_ready() else []
             killed += sum(node.kill_connection(one) for one in found)
         return killed
 

@@ -9,6 +9,11 @@ from harness.torture.databases.clustered import ClusterOfMySQL
 class GroupReplication(ClusterOfMySQL):
     kind = "groupreplication"
     waits = "SET SESSION group_replication_consistency = 'BEFORE'"
+    # The list of processes is refused if one of them sends a text beyond the Basic Multilingual Plane.
+    killable = (
+        "SELECT processlist_id FROM performance_schema.threads WHERE name = 'thread/sql/one_connection'"
+        " AND processlist_user = 'ddt' AND processlist_id <> CONNECTION_ID()"
+    )
 
     def __init__(self, is_single_primary: bool) -> None:
         self.name = f"{self.kind}-single" if is_single_primary else self.kind
