@@ -23,6 +23,12 @@ DEPENDS: Mapping[str, Collection[str]] = {
         "tests/groupreplication",
         "pyproject.toml",
     ),
+    "tests/seekdb/test_promises.py": (
+        "django_delayed_tasks/migrations",
+        "django_delayed_tasks/store",
+        "harness/engines",
+        "pyproject.toml",
+    ),
     "tests/harness/commands/test_matrix.py": ("noxfile.py", "pyproject.toml"),
     "tests/outside/test_browser.py": CHROMIUM,
     "tests/outside/test_clean_room.py": (*PACKAGE, *PAGES),

@@ -111,7 +111,12 @@ def test_tests_chosen_by_hand_run_on_each_database(tmp_path: Path) -> None:
     ]
 
 
-OURS = {"make verify", "tests/groupreplication/test_nodes.py", "tests/harness/commands/test_matrix.py"}
+OURS = {
+    "make verify",
+    "tests/groupreplication/test_nodes.py",
+    "tests/harness/commands/test_matrix.py",
+    "tests/seekdb/test_promises.py",
+}
 """What depends on files of its own alone."""
 SITE = {f"tests/outside/test_site{way}.py" for way in ("", "_in_browser")}
 FOLLOWED = {f"tests/outside/test_{name}.py" for name in ("clean_room", "migrations")}
