@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from django.db import Error
@@ -17,7 +18,7 @@ from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.waiting import read_agenda
-from django_delayed_tasks.store.settling.reap import Taken
+from django_delayed_tasks.store.settling.reap import ReapedTask
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.exits import in_one_process
 from django_delayed_tasks.support.logs import Log
@@ -34,7 +35,7 @@ def claimed(tasks: Collection[ClaimedTask], began: float) -> None:
             _send(signals.task_claimed, type(find(task.biz_code)), task=task)
 
 
-def reaped(alias: str, taken: Collection[Taken]) -> None:
+def reaped(alias: str, taken: Collection[ReapedTask]) -> None:
     """Announce tasks that were taken from dead executors."""
     tally_of(alias).count_lost(taken)
     if signals.tasks_reaped.receivers:
@@ -87,7 +88,7 @@ def _send(signal: Signal, sender: Any, **arguments: Any) -> None:
         return
     try:
         try:
-            in_one_process(signal.send_robust, sender=sender, **arguments)
+            in_one_process(partial(signal.send_robust, sender=sender, **arguments))
         finally:  # in a transaction that a receiver left open, the next claims would not be committed
             kept_connections.tidy_after("a receiver of a signal")
     except BaseException:  # even a receiver's SystemExit: it must end no thread of the executor

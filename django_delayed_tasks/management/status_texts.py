@@ -14,7 +14,7 @@ from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.support.durations import duration_text
 from django_delayed_tasks.support.visible import visible
 
-MOST_ROWS = 10
+MAX_ROWS = 10
 """The most rows of each table."""
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -98,7 +98,7 @@ def _queues(seen: Overview) -> Table:
             _due(queue.due), _due(sum(one.tasks for one in queue.limited)), f"{queue.running:,}",
             "-" if queue.pending is None else f"{queue.pending:,}",
         )
-        for queue in sorted(seen.backlog.queues, key=lambda queue: -queue.latency)[:MOST_ROWS]
+        for queue in sorted(seen.backlog.queues, key=lambda queue: -queue.latency)[:MAX_ROWS]
     ]  # fmt: skip
     head = (_("queue"), _("served by"), _("late"), _("due"), _("limited"), _("running"), _("pending"))
     return _("Queues"), head, list(rows)
@@ -118,7 +118,7 @@ def _failures(seen: Overview) -> Table:
             f"{one.final:,}",
             f"{timezone.localtime(one.latest):%H:%M}",
         )
-        for one in seen.failures_of_hour[:MOST_ROWS]
+        for one in seen.failures_of_hour[:MAX_ROWS]
     ]
     head = (_("code"), _("error"), _("runs"), _("lost"), _("for good"), _("latest"))
     return _("Went wrong in the last hour"), head, list(rows)
@@ -143,7 +143,7 @@ def _executors(seen: Overview) -> Table:
             served_text(one.queues, one.exclude_queues),
             _("stopping") if one.is_stopping else pgettext("executor", "running"),
         )
-        for one in seen.executors[:MOST_ROWS]
+        for one in seen.executors[:MAX_ROWS]
     ]  # fmt: skip
     head = (_("name"), _("host"), _("busy"), _("queues"), _("state"))
     return _("Executors"), head, list(rows)
@@ -151,7 +151,7 @@ def _executors(seen: Overview) -> Table:
 
 def _codes(seen: Overview) -> Table:
     rows = []
-    for runs in seen.rates[:MOST_ROWS]:
+    for runs in seen.rates[:MAX_ROWS]:
         late, took = runs.lateness.percentile(95), runs.run_time.percentile(95)
         times = [duration_text(value) if value is not None else "-" for value in (took, late)]
         rows.append((runs.code, f"{runs.total:,}", f"{runs.failed:,}", *times))
@@ -167,7 +167,7 @@ def _pools(seen: Overview) -> Table:
             _("mutexes") if pool.is_mutexes else pool.name,
             *map(_due, (pool.busy, pool.free, pool.disabled, pool.waiters)),
         )
-        for pool in seen.pools[:MOST_ROWS]
+        for pool in seen.pools[:MAX_ROWS]
     ]
     head = (_("pool"), _("leased"), _("free"), _("disabled"), _("waiting"))
     return _("Pools and mutexes"), head, list(rows)

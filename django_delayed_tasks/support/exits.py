@@ -4,11 +4,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple, Unpack
 
 from django_delayed_tasks.support import forks
 
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
 
@@ -17,11 +17,11 @@ def is_success(error: BaseException) -> bool:
     return isinstance(error, SystemExit) and (error.code is None or (isinstance(error.code, int) and error.code == 0))
 
 
-def in_one_process(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def in_one_process(call: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """Call ``call``; a child that it has forked ends where the call ends, as a process does."""
     pid = forks.pid
     try:
-        returned = call(*args, **kwargs)
+        returned = call(*args)
     except BaseException as error:
         end_if_forked(pid, error)
         raise

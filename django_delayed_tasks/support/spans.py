@@ -81,9 +81,12 @@ def parse_offset(text: str) -> timedelta:
     Raises:
         ValueError: the text describes no span, or one that is too long.
     """
-    words = text.strip()
-    span = parse_span(_AGO.sub("", _LATER.sub("", words)))
-    return -span if _AGO.search(words) else span
+    later = _LATER.sub("", text.strip())
+    before = _AGO.sub("", later)
+    if before != later != text.strip():
+        raise ValueError(f"{text!r}: is said to be both to come and past; {EXPECTED}")
+    span = parse_span(before)
+    return span if before == later else -span
 
 
 def parse_moment(text: str) -> datetime:

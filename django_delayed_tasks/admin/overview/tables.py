@@ -21,10 +21,10 @@ from django_delayed_tasks.support.durations import duration_text
 from django_delayed_tasks.support.spans import local
 from django_delayed_tasks.support.visible import named
 
-MOST_ROWS: Final = 12
+MAX_ROWS: Final = 12
 """The most rows of a table; what is left out is counted below it."""
 
-MOST_EXECUTORS: Final = 50
+MAX_EXECUTORS: Final = 50
 
 Address = Callable[..., str]
 
@@ -181,7 +181,7 @@ class Tables:
         ]
         counts = [(of_hour.get((one.code, one.error), 0), one) for one in rows]
         counts.sort(key=lambda count: (-count[0], -count[1].count))
-        return [self._failure(one, hour) for hour, one in counts[:MOST_ROWS]]
+        return [self._failure(one, hour) for hour, one in counts[:MAX_ROWS]]
 
     def _failure(self, failures: Failures, hour: int) -> dict[str, Any]:
         return {
@@ -214,7 +214,7 @@ class Tables:
     @cached_property
     def codes(self) -> list[dict[str, Any]]:
         """The rows of the table of codes: the first of them, or all."""
-        rows = pictures.run_times(self.seen.rates if self.has_all_codes else self.seen.rates[:MOST_ROWS])
+        rows = pictures.run_times(self.seen.rates if self.has_all_codes else self.seen.rates[:MAX_ROWS])
         return [{**row, "address": self._runs(code=row["code"])} for row in rows]
 
     @cached_property
@@ -227,7 +227,7 @@ class Tables:
                 "busy": busy_text(one.claimed, one.threads),
                 "queues": named(served_text(one.queues, one.exclude_queues)),
             }
-            for one in self.seen.executors[:MOST_EXECUTORS]
+            for one in self.seen.executors[:MAX_EXECUTORS]
         ]  # fmt: skip
 
     @cached_property
@@ -248,7 +248,7 @@ class Tables:
     @property
     def more_codes(self) -> int:
         """How many codes the table leaves out."""
-        return 0 if self.has_all_codes else max(0, len(self.seen.rates) - MOST_ROWS)
+        return 0 if self.has_all_codes else max(0, len(self.seen.rates) - MAX_ROWS)
 
     @property
     def peak(self) -> str:

@@ -34,7 +34,7 @@ AGAIN = 0.02
 """Seconds at most before another attempt after a lost race, so that executors do not collide again, and in a drain."""
 RENEWAL = 1.0
 """Seconds at most until this executor asks again whether its lease has been renewed: nothing wakes it for that."""
-MOST_LOST_RACES = 10
+MAX_LOST_RACES = 10
 """Lost races in a row after which this executor no longer expects tasks to remain for it."""
 
 
@@ -113,7 +113,7 @@ class Poller:
             self._read_agenda()
             left = self._claim_from_levels(room)
             self._note_nothing(room.total - left.total)
-        self._lanes.floor = _highest(self._levels.due if not left.threads else [])
+        self._lanes.unclaimed = [level for level in self._levels.due if not left.of(level.lane)]
         if left != room:
             found_more = left.loop < room.loop and self._held.room_on_loop
             return 0.0 if found_more or self._held.wants_more else self._options.poll_interval
@@ -145,7 +145,7 @@ class Poller:
     def _note_nothing(self, claimed: int) -> None:
         """Note whether this poll found nothing: only a full scan proves that nothing is left below the watermarks."""
         self._lost_races = self._lost_races + 1 if self._was_outpaced and not claimed else 0
-        self._may_have_left_some = 0 < self._lost_races <= MOST_LOST_RACES
+        self._may_have_left_some = 0 < self._lost_races <= MAX_LOST_RACES
         is_nothing = not claimed and not self._may_have_left_some
         if is_nothing and self._options.drain and self._agenda is not None:
             is_nothing = not self._lanes.has_due(self._agenda)
@@ -174,7 +174,7 @@ class Poller:
         if self._read_at + self._options.poll_interval <= clock.monotonic():
             agenda = self.reader.read()
             self._read_at = clock.monotonic()
-            self._lanes.floor = _highest(self._due(agenda))
+            self._lanes.unclaimed = self._due(agenda)
             self._show_lanes(agenda)
 
     def _show_lanes(self, agenda: Agenda) -> None:
@@ -286,7 +286,3 @@ class Poller:
         self.reader.forget()
         if self._ends_by_itself:
             self._lanes.forget()
-
-
-def _highest(due: list[Level]) -> int | None:
-    return max([level.priority for level in due], default=None)

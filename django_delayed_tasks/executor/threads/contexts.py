@@ -15,8 +15,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from django.core.cache import caches
 
-from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.exits import end_if_forked
+from django_delayed_tasks.support.exits import in_one_process
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -59,12 +58,4 @@ def in_clean_context(call: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
 
     A child that it has forked ends where the call ends, as with ``in_one_process``.
     """
-    pid = forks.pid
-    try:
-        returned = _base.context.copy().run(call, *args)
-    except BaseException as error:
-        end_if_forked(pid, error)
-        raise
-    if forks.pid != pid:
-        end_if_forked(pid)
-    return returned
+    return in_one_process(_base.context.copy().run, call, *args)

@@ -7,6 +7,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.exits import end_if_forked
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -43,6 +45,8 @@ class Jobs(SimpleQueue[J | None], Generic[J]):
 class CrewThread(Thread, Generic[J]):
     """One thread of a crew: it does one job after the other, on connections of its own.
 
+    A child that a job has forked ends where the job ends.
+
     Attributes:
         own: its connections.
         job: the job that it does now; None while it has none.
@@ -71,24 +75,37 @@ class CrewThread(Thread, Generic[J]):
         return 0.0 if self.job is None else clock.monotonic() - self.began
 
     def run(self) -> None:
-        crew = self._crew
+        crew, pid = self._crew, forks.pid
         with kept_connections.of_thread(crew.alias, crew.is_shared) as own:
-            self.own, self._ended = own, clock.monotonic()
+            self.own = own
+            if not crew.is_shared:
+                own.open()  # the first job need not wait for it, and tries again
+            self._ended = clock.monotonic()
             while (job := crew.jobs.get()) is not None:
                 self.began, self.job = clock.monotonic(), job
                 try:
                     try:
-                        own.refresh(self.began - self._ended > IDLE)
+                        if (was_idle := self.began - self._ended > IDLE) or own.losses != kept_connections.losses:
+                            own.refresh(was_idle)
                         crew.do(self, job)
+                        if forks.pid != pid:
+                            end_if_forked(pid)
                     finally:
                         own.tidy(job)
                 except BaseException as error:
-                    logger.exception("%s failed at %s", self.name, job)
-                    crew.lose(job, error)
+                    end_if_forked(pid, error)
+                    self._lose(job, error)
                 job = None  # the next get() would keep its exception, and what the frames of the traceback hold
                 if not self.rest():
                     return
         crew.jobs.end()  # for the next thread
+
+    def _lose(self, job: J, error: BaseException) -> None:
+        logger.exception("%s failed at %s", self.name, job)
+        try:
+            self._crew.lose(job, error)
+        except BaseException:
+            logger.exception("%s cannot tell what became of %s", self.name, job)
 
     def rest(self) -> bool:
         """Note that it has done its job, as far as others see; return False if it was given up before."""
@@ -111,7 +128,8 @@ class Crew(Generic[J]):
         jobs: the queue.
         do: called with the thread and its job; ``str(job)`` names it in the log.
         lose: called with a job in or around which an error was raised.
-        is_shared: whether several coroutines use the connections in turn.
+        is_shared: whether several coroutines use the connections in turn; if not, a thread opens its connection as it
+            starts, since each of its jobs needs one.
     """
 
     def __init__(

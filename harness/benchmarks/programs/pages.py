@@ -1,6 +1,6 @@
 """How long the admin's pages and a preview take: ``pages ROUNDS HOURS``, on the tasks and runs that are there.
 
-This program writes the statistics that executors write in so many hours, and takes the survey as an executor does.
+This program writes the statistics that executors would write in HOURS hours, and takes the survey as an executor does.
 """
 
 import json

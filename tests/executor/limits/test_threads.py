@@ -11,6 +11,7 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.room import CLAIMS, WINDOW, ExpectedEnds
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.executor.limits.parts import LanesBench, add_some, limited
@@ -83,6 +84,54 @@ def test_a_more_urgent_task_that_waits_for_a_thread_comes_first(busy: LanesBench
     assert busy.numbers == ["other 1"]
     busy.turn()
     assert busy.numbers[:2] == ["other 1", "urgent"]
+
+
+@pytest.fixture
+def on_loop() -> Callable[..., None]:
+    """Registers an async handler with limits."""
+
+    def register(code: str, **limits: Any) -> None:
+        async def handle(self: TaskHandler, task: Task) -> None:
+            raise AssertionError("the bench runs nothing")
+
+        register_task_handler(type("OnLoop", (TaskHandler,), {"biz_code": code, "handle": handle, **limits})())
+
+    return register
+
+
+def test_the_loop_has_room_while_more_urgent_tasks_wait_for_threads(
+    busy: LanesBench, on_loop: Callable[..., None]
+) -> None:
+    """They need no thread, as those of an async code without limits need none."""
+    on_loop("limited", max_concurrent=5)
+    on_loop("plain")
+    add("waits for a thread", "other")
+    add("1", "limited", priority=-1)
+    add("2", "plain", priority=-1)
+    busy.turn()
+    assert sorted(busy.awaited.numbers) == ["1", "2"]
+    assert busy.numbers == ["other 0", "other 1"]
+
+
+def test_threads_are_free_while_more_urgent_tasks_wait_for_the_loop(
+    make_bench: MakeBench, on_loop: Callable[..., None]
+) -> None:
+    bench = make_bench(threads=2, async_concurrency=1)
+    on_loop("plain")
+    on_loop("limited", max_concurrent=5)
+    limited(max_concurrent=5)
+    add("1", "plain")
+    bench.turn()
+    add("2", "plain")
+    add("0", "code", priority=-1)
+    add("3", "limited", priority=-1)
+    bench.turn()
+    assert (bench.awaited.numbers, bench.numbers) == (["1"], ["0"])
+    bench.finish(bench.awaited.batches[0])
+    bench.tick()
+    assert bench.awaited.numbers == ["1"], "the more urgent task comes first"
+    bench.turn()
+    assert bench.awaited.numbers == ["1", "2"]
 
 
 def test_of_tasks_that_wait_for_a_thread(make_bench: MakeBench) -> None:

@@ -5,8 +5,10 @@ from threading import Event, current_thread
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
+from django_delayed_tasks.store.sql import kept_connections
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,6 +36,8 @@ class Hanging:
 
     def lose(self, job: str, error: BaseException) -> None:
         self.lost.append((job, str(error)))
+        if job.endswith("!"):
+            raise SystemExit(job)
 
     def put(self, *jobs: str) -> None:
         for job in jobs:
@@ -84,6 +88,38 @@ def test_an_error_around_a_job_ends_no_thread(hanging: Hanging, caplog: pytest.L
     wait_until(lambda: hanging.done == [("thread-1", "a")])
     assert hanging.lost == [("e1", "e1")]
     assert "thread-1 failed at e1" in caplog.text
+
+
+def test_an_error_while_a_job_is_reported_lost_ends_no_thread(
+    hanging: Hanging, caplog: pytest.LogCaptureFixture
+) -> None:
+    hanging.crew.start()
+    hanging.put("e!", "a")
+    wait_until(lambda: hanging.done == [("thread-1", "a")])
+    assert "thread-1 cannot tell what became of e!" in caplog.text
+
+
+def test_a_connection_is_open_before_the_first_job(hanging: Hanging) -> None:
+    hanging.crew.start()
+    [thread] = hanging.crew.threads
+    wait_until(lambda: thread.is_connected)
+    assert hanging.begun == []
+
+
+def test_a_thread_that_cannot_connect_takes_jobs_all_the_same(
+    hanging: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some need no connection; all others try again."""
+
+    def refuse(alias: str) -> None:
+        raise OperationalError(f"no connection to {alias}")
+
+    monkeypatch.setattr(kept_connections, "opened", refuse)
+    hanging.crew.start()
+    hanging.put("a")
+    wait_until(lambda: hanging.done == [("thread-1", "a")])
+    [thread] = hanging.crew.threads
+    assert not thread.is_connected
 
 
 @pytest.mark.parametrize("times", [1, 2])
