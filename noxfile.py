@@ -23,6 +23,7 @@ LEFT_OUT = (
     "tests/examples",
     "tests/galera",
     "tests/groupreplication",
+    "tests/seekdb",
     "tests/harness",
     "tests/outside/test_site.py",
     "tests/outside/test_site_in_browser.py",

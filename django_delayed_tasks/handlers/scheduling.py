@@ -66,7 +66,7 @@ def facade() -> Facade:
     return _facade
 
 
-def _schedule(
+def schedule(
     biz_code: str,
     biz_num: BizNum,
     when: When = None,
@@ -111,7 +111,7 @@ class Scheduling:
             InvalidTask, UnknownCode, TaskExists: as for ``add_task``.
             InvalidHandler: only instances of the class have a code; so for the methods below.
         """
-        return _schedule(cls._code(), biz_num, when, biz_ext, **options)
+        return schedule(cls._code(), biz_num, when, biz_ext, **options)
 
     @classmethod
     def cancel(cls, biz_num: BizNum, *, using: str | None = None) -> CancelResult:

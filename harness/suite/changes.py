@@ -30,6 +30,12 @@ DEPENDS: Mapping[str, Collection[str]] = {
         "tests/groupreplication",
         "pyproject.toml",
     ),
+    "tests/seekdb/test_promises.py": (
+        "django_delayed_tasks/migrations",
+        "django_delayed_tasks/store",
+        "harness/engines",
+        "pyproject.toml",
+    ),
     "tests/harness/commands/test_matrix.py": ("noxfile.py", "pyproject.toml"),
     "tests/harness/torture/test_leader_of_patroni.py": CLUSTER,
     "tests/harness/torture/test_on_galera.py": CLUSTER,

@@ -34,11 +34,13 @@ ON_MYSQL = (
     "tests/executor/settling",
     "tests/groupreplication",
     "tests/harness/servers/test_environment.py",
+    "tests/seekdb",
     "tests/store/claiming",
     "tests/store/notices",
     "tests/store/resources",
     "tests/store/settling",
     "tests/store/sql",
+    "tests/store/test_sent_rows.py",
 )
 """What of it MySQL runs beside MariaDB, whose statements are the same down to the dialect."""
 
@@ -67,6 +69,8 @@ ONLY_ON = {
     "tests/pgbouncer": ("postgres",),
     "tests/processes/test_pools.py": ("postgres",),
     "tests/races/test_claim_of_changed_rows.py": ("postgres",),
+    "tests/seekdb/test_promises.py": ("mysql",),
+    "tests/store/sql/test_like_postgres.py": ("postgres",),
 }
 """What can run on some databases only."""
 
@@ -91,6 +95,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     ),
     GALERA: tuple(f"tests/galera/test_{name}.py" for name in ("leases", "nodes", "torture")),
     "groupreplication": ("tests/groupreplication",),
+    "seekdb": ("tests/seekdb",),
     PROOFS: tuple(f"tests/harness/torture/test_{name}.py" for name in ("harness", "leader_of_patroni")),
     CLUSTERS: tuple(f"tests/harness/torture/test_on_{name}.py" for name in ("galera", "groupreplication", "patroni")),
     "bench": ("tests/harness/commands/test_bench.py",),
@@ -115,7 +120,9 @@ PARTS: dict[str, tuple[str, ...]] = {
     "all else": ("tests",),
 }
 """What each part of the suite runs."""
-NOT_QUICK = (FAULTS, GALERA, "groupreplication", PROOFS, CLUSTERS, "bench", "commands", "browser", "site", "outside")
+OWN_SERVERS = ("groupreplication", "seekdb", CLUSTERS)
+"""Parts that start servers of a kind which `DATABASES` does not have."""
+NOT_QUICK = (FAULTS, GALERA, *OWN_SERVERS, PROOFS, "bench", "commands", "browser", "site", "outside")
 """With SQLite alone a developer waits for the answer."""
 ONCE = (*NOT_QUICK, "scripts")
 """Parts of which nothing is run a second time: their tests look at programs, or bring their own databases."""
@@ -150,8 +157,13 @@ def can_differ(path: str) -> bool:
     return is_within(path, (*PER_DATABASE, *ONLY_ON)) or "mark.per_database" in (ROOT / path).read_text()
 
 
+STANDS_FOR = {"seekdb": "mysql"}
+"""Databases on which another test runs some files, and the one of `DATABASES` whose statements they get."""
+
+
 def can_run(path: str, database: str) -> bool:
     """Return whether a file's tests can run on a database: the most exact line of `ONLY_ON` decides."""
+    database = STANDS_FOR.get(database, database)
     places = [place for place in ONLY_ON if is_within(path, [place])]
     return database in ONLY_ON[max(places, key=len)] if places else database in DATABASES
 

@@ -45,7 +45,8 @@ def compare_times() -> None:
     from django_celery_beat.models import CrontabSchedule
 
     from django_delayed_tasks import Cron
-    from django_delayed_tasks.management.importing.beat import NotMoved, expression_of
+    from django_delayed_tasks.management.importing.beat import expression_of
+    from django_delayed_tasks.management.importing.moving import NotMoved
 
     compared = left = refused = 0
     for fields in crontabs(45, 80):

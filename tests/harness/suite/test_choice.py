@@ -111,10 +111,17 @@ def test_tests_chosen_by_hand_run_on_each_database(tmp_path: Path) -> None:
     ]
 
 
-OURS = {"make verify", "tests/groupreplication/test_nodes.py", "tests/harness/commands/test_matrix.py"}
+OURS = {
+    "make verify",
+    "tests/groupreplication/test_nodes.py",
+    "tests/harness/commands/test_matrix.py",
+    "tests/seekdb/test_promises.py",
+}
 """What depends on files of its own alone."""
 SITE = {f"tests/outside/test_site{way}.py" for way in ("", "_in_browser")}
 FOLLOWED = {f"tests/outside/test_{name}.py" for name in ("clean_room", "migrations")}
+STATELESS = {"make verify", "tests/harness/commands/test_matrix.py"}
+"""What of it knows no statements."""
 ON_CLUSTERS = {tests for tests, places in changes.DEPENDS.items() if places is changes.CLUSTER}
 ALL = {*changes.DEPENDS}
 
@@ -125,7 +132,7 @@ ALL = {*changes.DEPENDS}
         (None, set()),
         ([], ALL),
         (["django_delayed_tasks/clock.py"], OURS | ON_CLUSTERS),
-        (["django_delayed_tasks/store/sql/transactions.py"], OURS - {"tests/groupreplication/test_nodes.py"}),
+        (["django_delayed_tasks/store/sql/transactions.py"], STATELESS),
         (["harness/suite/parts.py"], set()),
         (["harness/browser.py"], {"make verify"}),
         (["tests/outside/packages.py"], {"make verify"} | ON_CLUSTERS),
