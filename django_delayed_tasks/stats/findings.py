@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from typing import Any, Final, Literal
@@ -15,6 +15,7 @@ from django_delayed_tasks.handlers import find
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.look import LATE, MOST_RUNNING, Look, look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
@@ -34,7 +35,7 @@ _GROWTH: Final = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Figures):
     """One thing that is wrong, or good to know; ``kind`` is its name for programs, ``subject`` what it is about."""
 
     kind: str
@@ -42,10 +43,6 @@ class Problem:
     text: str
     advice: str
     subject: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return its attributes for JSON."""
-        return asdict(self)
 
 
 def problems(*, using: str | None = None) -> list[Problem]:

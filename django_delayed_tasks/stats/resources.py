@@ -1,13 +1,14 @@
 """Pools and mutexes: how many resources are leased, and who waits."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from django.db.models import Q
 
 from django_delayed_tasks.models import Resource, Waiter
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.look import Look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
@@ -19,7 +20,7 @@ _HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Figures):
     """One pool; its numbers are exact up to ``COUNTED``, and one more than that beyond. The mutexes are a pool, too."""
 
     name: str
@@ -28,10 +29,6 @@ class Pool:
     free: int
     disabled: int
     waiters: int
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        return asdict(self)
 
 
 def pools_of(seen: Look) -> list[Pool]:
