@@ -4,23 +4,22 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin import SimpleListFilter
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
+from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
 from django_delayed_tasks.admin.lists.filters import FOLDED
-from django_delayed_tasks.admin.steering import question, seen
-from django_delayed_tasks.admin.steering.portions import Progress
+from django_delayed_tasks.admin.steering import seen
+from django_delayed_tasks.admin.steering.row_actions import RowActions
 from django_delayed_tasks.admin.steering.verbs import ALWAYS, Action
-from django_delayed_tasks.admin.tasks.actions import log
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import resources
@@ -102,7 +101,7 @@ class ResourceChangeList(BoundedChangeList):
 
 
 @admin.register(Resource)
-class ResourceAdmin(ReadOnlyAdmin[Resource]):
+class ResourceAdmin(RowActions, ReadOnlyAdmin[Resource]):
     """The list of resources, by pool and name.
 
     Users with the permission to change resources can use the actions; no field can be edited.
@@ -116,6 +115,13 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     sortable_by = ("name",)
     lookups = ("id", "pool", "name", "enabled", "host", "pid")
     actions = ("disable", "enable", "release_by_force")
+    needed = ("pool", "name", "version")
+    changed_text = ngettext_lazy("%(shown)s resource was %(done)s.", "%(shown)s resources were %(done)s.", "count")
+    unchanged_text = ngettext_lazy(
+        "%(shown)s resource was left unchanged: it is free, or changed since the page was loaded.",
+        "%(shown)s resources were left unchanged: free, or changed since the page was loaded.",
+        "count",
+    )
     fieldsets = (
         (None, {"fields": (("pool_", "name", "enabled"), ("state_", "until", "token"))}),
         (gettext_lazy("Holder"), {"fields": (("holder_", "since", "heartbeat"), ("task_id", "task_version"))}),
@@ -146,35 +152,6 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     disable = DISABLE.method(gettext_lazy("Disable"), "steer")
     enable = ENABLE.method(gettext_lazy("Enable"), "steer")
     release_by_force = RELEASE.method(gettext_lazy("Release by force"), "steer")
-
-    def act(self, request: HttpRequest, rows: "QuerySet[Resource]", action: Action) -> HttpResponse | None:
-        """Change the selected resources, in one request with a transaction for each portion; ask first if needed."""
-        is_across = question.is_across(request)
-        if not question.is_confirmed(request) and (is_across or action.asks_from):
-            asked = action.asked(question.count(rows), question.some_of(rows))
-            return question.ask(self, request, asked)
-        versions, progress = seen.versions(request), Progress.begin(rows, total=0)
-        while portion := progress.portion(rows.only("pool", "name", "version")):
-            claims = [(row.pk, versions.get(row.pk, row.version if is_across else -1)) for row in portion]
-            ids = set(action.do(settings.DATABASE, claims))
-            log(request, [row for row in portion if row.pk in ids], str(action.done))
-            progress = progress.passed(portion, len(ids))
-        self._report(request, progress.changed, progress.asked, action)
-        return None
-
-    def _report(self, request: HttpRequest, changed: int, asked: int, action: Action) -> None:
-        if changed:
-            text = ngettext("%(count)s resource was %(done)s.", "%(count)s resources were %(done)s.", changed)
-            self.message_user(
-                request, text % {"count": columns.number_text(changed), "done": action.done}, messages.SUCCESS
-            )
-        if left := asked - changed:
-            text = ngettext(
-                "%(count)s resource was left unchanged: it is free, or changed since the page was loaded.",
-                "%(count)s resources were left unchanged: free, or changed since the page was loaded.",
-                left,
-            )
-            self.message_user(request, text % {"count": columns.number_text(left)}, messages.WARNING)
 
     @admin.display(description=gettext_lazy("pool"))
     def pool_(self, row: Resource) -> str:

@@ -27,7 +27,7 @@ from django_delayed_tasks.admin.lists.filters import (
 )
 from django_delayed_tasks.admin.lists.segments import Order
 from django_delayed_tasks.admin.steering import seen
-from django_delayed_tasks.admin.tasks.actions import SteeringActions
+from django_delayed_tasks.admin.tasks.actions import TaskActions
 from django_delayed_tasks.admin.tasks.columns import TaskColumns
 from django_delayed_tasks.admin.tasks.errors import ErrorFilter, ErrorPages
 from django_delayed_tasks.admin.tasks.page import TaskPages
@@ -90,7 +90,7 @@ def are_many() -> bool:
 
 
 @admin.register(Task)
-class TaskAdmin(SteeringActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdmin[Task]):
+class TaskAdmin(TaskActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdmin[Task]):
     """The list of tasks in the order of the claim index, or by number if a code is chosen or numbers are searched.
 
     The order is that of an index, so that the cost of a page does not depend on the size of the table. With many tasks,
