@@ -24,8 +24,8 @@ Reader = Callable[[Any], Any]
 CLAIM_STRATEGIES = ("auto", "skip_locked", "compare_and_set")
 INLINE = "inline"
 MODES = ("executor", INLINE)
-LONGEST_SECONDS = 366 * 24 * 3600.0
-LONGEST_KEEPING = timedelta(days=36_500)
+MAX_SECONDS = 366 * 24 * 3600.0
+MAX_KEEPING = timedelta(days=36_500)
 
 
 class Problem(NamedTuple):
@@ -102,7 +102,7 @@ def or_none(reader: Reader) -> Reader:
 def seconds(*, or_zero: bool = False) -> Reader:
     def read(value: Any) -> float:
         seconds = as_seconds(value)
-        if not 0 <= seconds <= LONGEST_SECONDS or (seconds == 0 and not or_zero):
+        if not 0 <= seconds <= MAX_SECONDS or (seconds == 0 and not or_zero):
             raise ValueError(f"expected a duration {'of at least' if or_zero else 'above'} 0 s and of at most 366 days")
         return seconds
 
@@ -113,7 +113,7 @@ def keeping(value: Any) -> timedelta | None:
     # No bare numbers here: KEEP_HISTORY = 7, meant as days, would keep the history for seven seconds.
     if value is None:
         return None
-    if not isinstance(value, timedelta) or not timedelta(0) < value <= LONGEST_KEEPING:
+    if not isinstance(value, timedelta) or not timedelta(0) < value <= MAX_KEEPING:
         raise ValueError("expected a timedelta above zero, such as timedelta(days=7), or None to keep it forever")
     return value
 

@@ -39,7 +39,7 @@ class ExecutorStatus(IntegerChoices):
     CRASHED = 3, _("crashed")
 
 
-class Then(StrEnum):
+class NextState(StrEnum):
     """What becomes of a task when its claim ends, unless a deferred schedule or a cancel request overrides it."""
 
     GONE = "gone"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks.support.logs import LONGEST_MESSAGE, Log, brief, logger_of
+from django_delayed_tasks.support.logs import MAX_MESSAGE, Log, brief, logger_of
 
 NAME = "tests.test_logs"
 
@@ -135,7 +135,7 @@ def test_a_message_of_megabytes_is_cut(name: str, caplog: pytest.LogCaptureFixtu
         Log(NAME).exception("it failed")
     one, other = caplog.records
     for text in (logging.Formatter().format(one), logging.Formatter().format(other)):
-        assert len(text) < 5 * LONGEST_MESSAGE
+        assert len(text) < 5 * MAX_MESSAGE
         assert "characters left out" in text
         assert "end" in text
         assert all(frame in text for frame in frames)
@@ -147,7 +147,7 @@ def test_a_message_of_megabytes_is_cut(name: str, caplog: pytest.LogCaptureFixtu
 
 
 def test_other_exceptions_are_logged_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
-    error = caught(ValueError("x" * LONGEST_MESSAGE), caught(KeyError("short")), note="a note")
+    error = caught(ValueError("x" * MAX_MESSAGE), caught(KeyError("short")), note="a note")
     assert brief(error) is error
     Log(NAME).error("it failed", exc_info=error)
     assert caplog.records[0].exc_info == (ValueError, error, error.__traceback__)

@@ -11,9 +11,9 @@ from django_delayed_tasks.states import (
     IfExists,
     IfExistsName,
     KeepHistory,
+    NextState,
     RunOutcome,
     TaskStatus,
-    Then,
 )
 
 
@@ -43,7 +43,7 @@ def test_the_history_keeps_the_number_of_an_outcome() -> None:
 @pytest.mark.parametrize(
     ("states", "values"),
     [
-        (Then, ["gone", "again", "recur", "retry", "failed", "rescued", "released"]),
+        (NextState, ["gone", "again", "recur", "retry", "failed", "rescued", "released"]),
         (IfExists, ["replace", "keep", "raise", "earliest", "latest"]),
         (AddAction, ["created", "replaced", "kept", "deferred", "filtered"]),
         (CancelResult, ["cancelled", "stopping", "missing"]),

@@ -27,7 +27,7 @@ else:
 BUTTON: Final = "_enqueue_again"
 MOST: Final = 1_000
 """The most runs that the action is applied to if "all that match" are selected."""
-MOST_PROBLEMS: Final = 5
+MAX_PROBLEMS: Final = 5
 """The most reasons of refusals that are shown."""
 
 
@@ -70,7 +70,7 @@ class EnqueuesAgain(Base):
         return None
 
     def _say_refused(self, request: HttpRequest, by_problem: Mapping[str, Sequence[TaskRun]]) -> None:
-        for why, refused in islice(by_problem.items(), MOST_PROBLEMS):
+        for why, refused in islice(by_problem.items(), MAX_PROBLEMS):
             text = ngettext(
                 "“%(run)s” was not enqueued again: %(why)s",
                 "%(count)s runs, such as “%(run)s”, were not enqueued again: %(why)s",
@@ -78,7 +78,7 @@ class EnqueuesAgain(Base):
             )
             values = {"run": refused[0], "count": number_text(len(refused)), "why": why}
             self.message_user(request, text % values, messages.WARNING)
-        if more := sum(len(refused) for refused in islice(by_problem.values(), MOST_PROBLEMS, None)):
+        if more := sum(len(refused) for refused in islice(by_problem.values(), MAX_PROBLEMS, None)):
             text = ngettext(
                 "%s more was not enqueued again, for another reason.",
                 "%s more were not enqueued again, for other reasons.",

@@ -25,14 +25,14 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import PausedQueue
-from django_delayed_tasks.stats.backlogs import MOST_QUEUES, QueueBacklog, queues_of
+from django_delayed_tasks.stats.backlogs import MAX_QUEUES, QueueBacklog, queues_of
 from django_delayed_tasks.stats.findings import tasks_text
 from django_delayed_tasks.stats.look import look
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import pause
 from django_delayed_tasks.support.durations import number_text
 
-MOST_NAMES: Final = 5
+MAX_NAMES: Final = 5
 """The most executors that a queue names."""
 LATEST: Final = 10
 """The number of log entries on the page."""
@@ -64,12 +64,12 @@ class QueueRow:
     @property
     def shown_names(self) -> Sequence[str]:
         """The first of the executors that serve the queue."""
-        return self.queue.served_by[:MOST_NAMES]
+        return self.queue.served_by[:MAX_NAMES]
 
     @property
     def more_names(self) -> str:
         """How many more serve it."""
-        more = len(self.queue.served_by) - MOST_NAMES
+        more = len(self.queue.served_by) - MAX_NAMES
         return _("and %d more") % more if more > 0 else ""
 
     @property
@@ -138,7 +138,7 @@ class PausedQueueAdmin(OnePageAdmin[PausedQueue]):
         context = {
             **page_context(self, request, _("Queues")),
             "rows": rows,
-            "most": MOST_QUEUES if len(rows) >= MOST_QUEUES else None,
+            "most": MAX_QUEUES if len(rows) >= MAX_QUEUES else None,
             "may_steer": self.has_steer_permission(request),
             "tasks_url": reverse(f"{self.admin_site.name}:django_delayed_tasks_task_changelist"),
             "entries": list(self._entries()),

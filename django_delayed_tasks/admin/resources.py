@@ -27,7 +27,7 @@ from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.resources.slots import SLOTS
 from django_delayed_tasks.support.visible import visible
 
-MOST_POOLS: Final = 100
+MAX_POOLS: Final = 100
 """The most pools that the filter offers; the URL can name others."""
 HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
 """The prefix of the pools that implement handlers' limits, which must not be changed by hand."""
@@ -80,7 +80,7 @@ def pools() -> Iterator[str]:
     last: str | None = ""
     rows: Any = Resource.objects.using(settings.DATABASE).exclude(HIDDEN)
     names = rows.order_by("pool").values_list("pool", flat=True)
-    for _number in range(MOST_POOLS):
+    for _number in range(MAX_POOLS):
         last = names.filter(pool__gt=last).first()
         if last is None:
             return

@@ -23,7 +23,7 @@ from django_delayed_tasks.handlers.attributes import queue_name
 from django_delayed_tasks.states import CancelResult, TaskStatus
 
 FIRST_LOOK: Final = 0.01
-LONGEST_PAUSE: Final = 0.5
+MAX_PAUSE: Final = 0.5
 """The first and the longest pause of ``wait`` between two looks at the database, in seconds."""
 
 if not families():
@@ -171,7 +171,7 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
                 raise TimeoutError(f"{result_id} is still {result.status} after {seconds:g} s")
             left = pause if deadline is None else min(pause, max(0.0, deadline - clock.monotonic()))
             time.sleep(left)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE)
         return result
 
     def check(self, **kwargs: Any) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
 
-from django_delayed_tasks.store.sql.charsets import CHARSET, TextTable, narrow_session, text_tables
+from django_delayed_tasks.store.sql.charsets import CHARSET, TextTable, lossy_charsets, text_tables
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -35,7 +35,7 @@ def charset_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
 
 
 def _session_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    narrow = narrow_session(connection)
+    narrow = lossy_charsets(connection)
     if narrow and not any(configured_charset_problems(alias, connection)):
         yield _connection_error(f"Connections to the database {alias!r} have {narrow}.", alias)
 

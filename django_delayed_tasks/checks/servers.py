@@ -19,7 +19,7 @@ NAMES = (
 )  # fmt: skip
 REFUSED_MODES = {"SIMULTANEOUS_ASSIGNMENT", "EMPTY_STRING_IS_NULL"}
 """Modes of MariaDB; its mode ORACLE includes the first one."""
-LARGEST_SKEW = timedelta(seconds=1)
+MAX_SKEW = timedelta(seconds=1)
 
 
 def server_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
@@ -93,7 +93,7 @@ def _cluster_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMe
 
 def _clock_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
     skew = _skew(connection)
-    if skew > LARGEST_SKEW:
+    if skew > MAX_SKEW:
         yield Warning(
             f"On the Galera cluster of the database {alias!r} an executor's heartbeat lies {skew.total_seconds():.1f} "
             "s in the future: the clocks of the nodes differ.",

@@ -18,7 +18,7 @@ from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.waiting import read_agenda
-from django_delayed_tasks.store.settling.reap import Taken
+from django_delayed_tasks.store.settling.reap import ReapedTask
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.exits import in_one_process
 from django_delayed_tasks.support.logs import Log
@@ -35,7 +35,7 @@ def claimed(tasks: Collection[ClaimedTask], began: float) -> None:
             _send(signals.task_claimed, type(find(task.biz_code)), task=task)
 
 
-def reaped(alias: str, taken: Collection[Taken]) -> None:
+def reaped(alias: str, taken: Collection[ReapedTask]) -> None:
     """Announce tasks that were taken from dead executors."""
     tally_of(alias).count_lost(taken)
     if signals.tasks_reaped.receivers:

@@ -17,7 +17,7 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-LONGEST_CALL = 60.0
+MAX_CALL = 60.0
 """Seconds after which a statement of the heartbeat, the poller or the settler, or a hook, counts as hung."""
 HOUSEKEEPING = "housekeeping"
 PATIENCE = 10
@@ -40,7 +40,7 @@ class Health:
         threads: Sequence[Loop],
         worn_out: Event,
     ) -> None:
-        self._longest_call = max(LONGEST_CALL, 3 * options.lease)
+        self._longest_call = max(MAX_CALL, 3 * options.lease)
         self._max_lost = options.max_lost_threads
         self._lease = lease
         self._held = held

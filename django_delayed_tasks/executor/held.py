@@ -34,9 +34,9 @@ class Stage(IntEnum):
     """
 
     UNFINISHED = auto()
-    RIDING = auto()
+    IN_BATCH = auto()
     AWAITED = auto()
-    AWAITED_TOO = auto()
+    AWAITED_IN_BATCH = auto()
 
 
 class ClaimingLocks(NamedTuple):
@@ -93,7 +93,7 @@ class Held:
         self.wake_poller = Event()
         # Where the poller itself claims from lanes: see Poller.poll().
         self.wake_lanes = self.wake_poller if options.ends_by_itself else Event()
-        self.lanes_lack_threads = False
+        self.wake_lanes_when_thread_frees = False
         self.claiming = ClaimingLocks(Lock(), Lock())
         self.connecting = Connecting(self.wake_poller, self.wake_lanes)
 
@@ -111,16 +111,16 @@ class Held:
 
     def join_batch(self, claims: Iterable[Claim]) -> None:
         """Note that these tasks are run in the same call as another one and take no thread of their own."""
-        self._move(claims, (Stage.UNFINISHED,), Stage.RIDING)
+        self._move(claims, (Stage.UNFINISHED,), Stage.IN_BATCH)
 
     def leave_batch(self, claims: Iterable[Claim]) -> None:
         """Note that these tasks are run one by one after all."""
-        self._move(claims, (Stage.RIDING, Stage.AWAITED, Stage.AWAITED_TOO), Stage.UNFINISHED)
+        self._move(claims, (Stage.IN_BATCH, Stage.AWAITED, Stage.AWAITED_IN_BATCH), Stage.UNFINISHED)
 
     def await_batch(self, claims: Sequence[Claim]) -> None:
         """Note that these tasks are run on the event loop, in one call."""
         self._move(claims[:1], (Stage.UNFINISHED,), Stage.AWAITED)
-        self._move(claims[1:], (Stage.RIDING,), Stage.AWAITED_TOO)
+        self._move(claims[1:], (Stage.IN_BATCH,), Stage.AWAITED_IN_BATCH)
 
     def finish(self, claims: Iterable[Claim], seconds: float = 0.0) -> None:
         """Note that the run of these tasks ended after ``seconds``; they may have yet to be settled."""
@@ -130,7 +130,7 @@ class Held:
                 self._durations.append(seconds)
             else:
                 has_left_loop |= self._leave(claim) is Stage.AWAITED
-        if self.lanes_lack_threads:
+        if self.wake_lanes_when_thread_frees:
             self.wake_lanes.set()
         self._refill(has_left_loop and self.room_on_loop > 0)
 
@@ -243,7 +243,7 @@ class Held:
     @property
     def is_full(self) -> bool:
         """Whether nothing is to be claimed because too many claims run or wait, or have yet to be settled."""
-        on_loop = len(self._awaited) + len(self._at[Stage.AWAITED_TOO])  # need no thread, nor the settler yet
+        on_loop = len(self._awaited) + len(self._at[Stage.AWAITED_IN_BATCH])  # need no thread, nor the settler yet
         return len(self._tasks) - on_loop >= 2 * self.most
 
     def _refill(self, has_room: bool) -> None:

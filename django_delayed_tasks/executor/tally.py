@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final, NamedTuple, TypeVar
 
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.records import rollup
 from django_delayed_tasks.store.records.rollup import Cell, Key, merged
-from django_delayed_tasks.store.settling.reap import Taken
+from django_delayed_tasks.store.settling.reap import ReapedTask
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
 from django_delayed_tasks.store.sql.fences import Claim
@@ -27,7 +27,7 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-MOST_ERRORS: Final = 50
+MAX_ERRORS: Final = 50
 """The most errors of one code that are told apart between two flushes; reasons may differ in each run."""
 OTHER_ERRORS: Final = "…"
 _FAILURES: Final = (RunOutcome.RETRIED, RunOutcome.FAILED, RunOutcome.LOST, RunOutcome.EXPIRED)
@@ -81,7 +81,7 @@ class Tally:
     def count(
         self,
         settlements: Sequence[Settlement],
-        became: Mapping[Claim, Then],
+        became: Mapping[Claim, NextState],
         task_of: Callable[[Claim], ClaimedTask | None],
     ) -> None:
         """Count the ends that were committed; releases, and claims that were gone, are no ends of runs."""
@@ -90,7 +90,7 @@ class Tally:
             for settlement in settlements:
                 claim = settlement.claim
                 then = became.get(claim)
-                if then is None or then is Then.RELEASED or (task := task_of(claim)) is None:
+                if then is None or then is NextState.RELEASED or (task := task_of(claim)) is None:
                     continue
                 try:
                     key = self._key(task.biz_code, settlement, then)
@@ -105,7 +105,7 @@ class Tally:
             for key, ends in found.items():
                 self._counts[key].count(ends.runs, ends.late, ends.took)
 
-    def count_lost(self, taken: Iterable[Taken]) -> None:
+    def count_lost(self, taken: Iterable[ReapedTask]) -> None:
         """Count runs that the deaths of their executors have cut short."""
         with self._lock:
             for one in taken:
@@ -115,17 +115,17 @@ class Tally:
                 self._flushed.reaped[one.biz_code] += 1
                 self._flushed.failed[one.biz_code] += is_final_failure(one.settlement.outcome, one.then)
 
-    def _key(self, biz_code: str, settlement: Settlement, then: Then) -> Key:
+    def _key(self, biz_code: str, settlement: Settlement, then: NextState) -> Key:
         if settlement.outcome is RunOutcome.DONE:
             return (biz_code, _DONE, "")
         outcome = _counted_as(settlement.outcome, then)
-        if then is Then.GONE and settlement.then is not Then.GONE:
+        if then is NextState.GONE and settlement.then is not NextState.GONE:
             outcome = RunOutcome.CANCELLED
         if outcome not in _FAILURES:
             return (biz_code, int(outcome), "")
         key = (biz_code, int(outcome), error_of(settlement))
         known = {**self._counts, **self._unwritten} if key not in self._counts else self._counts
-        if key not in known and sum(one[0] == biz_code for one in known) >= MOST_ERRORS:
+        if key not in known and sum(one[0] == biz_code for one in known) >= MAX_ERRORS:
             return (biz_code, int(outcome), OTHER_ERRORS)
         return key
 
@@ -160,7 +160,7 @@ class Tally:
         return unwritten
 
 
-def _counted_as(outcome: RunOutcome, became: Then | None) -> RunOutcome:
+def _counted_as(outcome: RunOutcome, became: NextState | None) -> RunOutcome:
     """Return the outcome that a run counts for: one that was lost and is not run again has failed for good."""
     return RunOutcome.FAILED if outcome is RunOutcome.LOST and is_final_failure(outcome, became) else outcome
 

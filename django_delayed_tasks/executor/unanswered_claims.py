@@ -3,7 +3,7 @@
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import held_by
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.support.durations import plural
@@ -66,5 +66,5 @@ class UnansweredClaims:
         if unanswered:
             logger.warning("releasing %d %s whose answer was lost", len(unanswered), plural(len(unanswered), "claim"))
         for claim in unanswered:
-            self._held.put_end(Settlement(claim, RunOutcome.LOST, Then.RELEASED, keep=False))
+            self._held.put_end(Settlement(claim, RunOutcome.LOST, NextState.RELEASED, keep=False))
         return True

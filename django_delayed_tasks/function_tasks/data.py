@@ -22,7 +22,7 @@ USABLE = ("priority", "queue_name", "backend", "run_after", "biz_num", "once", "
 _MOMENTS = ("run_after", "expires")
 
 
-class Enqueued(NamedTuple):
+class EnqueuedCall(NamedTuple):
     """One enqueuing of a function. A task that was not enqueued, such as a recurring one, has no ``enqueued_at``.
 
     The number of a task without a business identity says when it was enqueued, and the data do not repeat that: they
@@ -41,12 +41,12 @@ class Enqueued(NamedTuple):
         return object.__repr__(self)  # without the data, which may hold secrets
 
 
-def of_code(code: str) -> Enqueued:
+def of_code(code: str) -> EnqueuedCall:
     """Return an enqueuing of which only the code is known: the function's path, if that is not too long."""
-    return Enqueued(code, [], {}, None, {})
+    return EnqueuedCall(code, [], {}, None, {})
 
 
-def written(enqueued: Enqueued, biz_num: str) -> str:
+def written(enqueued: EnqueuedCall, biz_num: str) -> str:
     """Return the data of the task of this number as JSON text.
 
     Raises:
@@ -66,11 +66,11 @@ def written(enqueued: Enqueued, biz_num: str) -> str:
     return text
 
 
-def read(data: Any, function: str, biz_num: str = "") -> Enqueued:
+def read(data: Any, function: str, biz_num: str = "") -> EnqueuedCall:
     """Return what the data of a task of ``function`` say; whatever is missing or of another type is left out."""
     found = data if isinstance(data, dict) else {}
     using = found.get(USING)
-    return Enqueued(
+    return EnqueuedCall(
         function,
         *arguments_in(found),
         _moment(found.get("enqueued_at")) or moment_in(biz_num),

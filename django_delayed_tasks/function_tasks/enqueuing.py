@@ -44,7 +44,7 @@ class Order(NamedTuple):
     """One enqueuing: the task with moments in place of timedeltas, its data, and its row."""
 
     task: Any
-    enqueued: data.Enqueued
+    enqueued: data.EnqueuedCall
     schedule: Schedule
 
 
@@ -78,7 +78,7 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
     moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}
     fixed = changed(task, biz_num=None if biz_num is None else num, trigger=trigger, **moments)
     positional, named = (data.normalized(family, data.ARGUMENTS, given) for given in (list(args), dict(kwargs)))
-    enqueued = data.Enqueued(task.module_path, positional, named, now, _using(handler, fixed))
+    enqueued = data.EnqueuedCall(task.module_path, positional, named, now, _using(handler, fixed))
     return Order(fixed, enqueued, schedule._replace(biz_ext=data.written(enqueued, num)))
 
 
@@ -186,13 +186,13 @@ def key_of_success(alias: str, biz_code: str, biz_num: str) -> int | None:
     return key
 
 
-def enqueued_by(biz_ext: Any) -> data.Enqueued | None:
+def enqueued_by(biz_ext: Any) -> data.EnqueuedCall | None:
     """Return the enqueuing that these data are of; None if they are not those of a function."""
     function = biz_ext.get(FUNCTION) if isinstance(biz_ext, dict) else None
     return data.read(biz_ext, function) if isinstance(function, str) else None
 
 
-def enqueue_again(biz_code: str, enqueued: data.Enqueued) -> Any:
+def enqueue_again(biz_code: str, enqueued: data.EnqueuedCall) -> Any:
     """Enqueue a function as it was enqueued before, to be run at once; return the new result.
 
     A business identity is kept.

@@ -139,7 +139,7 @@ def _as_decorated(task: Any) -> Any:
     return named if getattr(named, "func", None) is task.func else task
 
 
-def handler_of(biz_code: str, enqueued: data.Enqueued) -> FunctionHandler | None:
+def handler_of(biz_code: str, enqueued: data.EnqueuedCall) -> FunctionHandler | None:
     """Return the handler of a function, importing its module; None if there is no such function here."""
     known = find(biz_code)
     if known is None:

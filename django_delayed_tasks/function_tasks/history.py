@@ -12,9 +12,9 @@ from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.support.redaction import FUNCTION
 
-MOST_RUNS = 1000
+MAX_RUNS = 1000
 """The number of runs of a result that are read, latest first."""
-MOST_READS = 10
+MAX_READS = 10
 """How often a row and its runs are read again because a run has ended between the two reads."""
 LIVE = ("id", "biz_code", "biz_num", "biz_ext", "queue", "priority", "status", "version", "attempts", "rescues",
         "executor", "update_time", "expires_at", "once", "claim_at", "last_error")  # fmt: skip
@@ -49,7 +49,7 @@ class Life(NamedTuple):
 
     biz_code: str
     biz_num: str
-    enqueued: data.Enqueued
+    enqueued: data.EnqueuedCall
     task: Task | None
     runs: Sequence[TaskRun]
     purged: int = 0
@@ -107,9 +107,9 @@ class Life(NamedTuple):
 
 def read_life(alias: str, task_id: int) -> Life | None:
     """Return what is known of the function task that has, or had, this primary key; None if there is nothing."""
-    for _ in range(MOST_READS):
+    for _ in range(MAX_READS):
         task = Task.objects.using(alias).filter(pk=task_id).only(*LIVE).first()
-        latest = list(TaskRun.objects.using(alias).filter(task_id=task_id).order_by("-id")[:MOST_RUNS])
+        latest = list(TaskRun.objects.using(alias).filter(task_id=task_id).order_by("-id")[:MAX_RUNS])
         if not _has_changed_between(task, latest):
             break
     row: Any = task or (latest[0] if latest else None)
@@ -124,7 +124,7 @@ def read_life(alias: str, task_id: int) -> Life | None:
 
 def missing(ended: int, runs: Sequence[TaskRun]) -> int:
     """Return how many of the runs that have ended, and are to be shown, are no longer in the history."""
-    return max(0, min(ended, MOST_RUNS) - len(runs))
+    return max(0, min(ended, MAX_RUNS) - len(runs))
 
 
 def read_success(alias: str, **known: Any) -> Success | None:
@@ -135,7 +135,7 @@ def read_success(alias: str, **known: Any) -> Success | None:
 def read_runs(alias: str, task_id: int, count: int, before_version: int) -> list[TaskRun]:
     """Return the latest ``count`` runs of a task before the claim of this version, the oldest first."""
     runs = TaskRun.objects.using(alias).filter(task_id=task_id, version__lt=before_version).order_by("-id")
-    return list(runs[: min(count, MOST_RUNS)])[::-1]
+    return list(runs[: min(count, MAX_RUNS)])[::-1]
 
 
 def _has_changed_between(task: Task | None, latest: Sequence[TaskRun]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from asgiref.sync import iscoroutinefunction
 from django.utils.module_loading import import_string
 
-from django_delayed_tasks.handlers import takes
+from django_delayed_tasks.handlers import accepts
 from django_delayed_tasks.handlers.functions import code_of_function
 from django_delayed_tasks.handlers.registry import find, withdraw
 from django_delayed_tasks.states import BizNum
@@ -84,7 +84,7 @@ def options_of(task: Any, given: Mapping[str, Any]) -> FunctionOptions:
         if isinstance(merged.get(name), str):
             merged[name] = import_string(merged[name])
     backoff = merged.get("backoff")
-    if backoff is not None and not (callable(backoff) and takes(backoff, *BACKOFF)):
+    if backoff is not None and not (callable(backoff) and accepts(backoff, *BACKOFF)):
         raise ValueError(f"backoff={backoff!r}: expected a function to be called with ({', '.join(BACKOFF)})")
     key = merged.get("concurrency_key")
     if key is not None and (not callable(key) or iscoroutinefunction(key)):

@@ -13,7 +13,7 @@ from django_delayed_tasks.models import Success
 from django_delayed_tasks.states import RunOutcome
 
 
-def new_result(task: Any, result_id: str, enqueued: data.Enqueued) -> Any:
+def new_result(task: Any, result_id: str, enqueued: data.EnqueuedCall) -> Any:
     """Return the result of a task that has just been enqueued."""
     family = family_of(task)
     return _result(family, task, result_id, enqueued, "READY")
@@ -64,7 +64,7 @@ def _result(
     family: Family,
     task: Any,
     result_id: str,
-    enqueued: data.Enqueued,
+    enqueued: data.EnqueuedCall,
     status: str,
     attempts: Sequence[Attempt] = (),
     errors: Sequence[Any] = (),

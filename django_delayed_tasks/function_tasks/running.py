@@ -103,7 +103,7 @@ async def _in_any_case(coroutine: Coroutine[Any, Any, T]) -> T:
     return awaited.result()
 
 
-class _Begun(NamedTuple):
+class _BegunRun(NamedTuple):
     """A run that has begun: the arguments of the call, and the result so far; None if nothing reads it."""
 
     args: Sequence[Any]
@@ -119,23 +119,23 @@ def _needs_result(function: Any) -> bool:
     return function.takes_context or _is_heard(family_of(function))
 
 
-def _begin(function: Any, task: ClaimedTask) -> _Begun:
+def _begin(function: Any, task: ClaimedTask) -> _BegunRun:
     """Announce the start."""
     if not _needs_result(function):
-        return _Begun(*data.arguments_in(task.biz_ext), None)
+        return _BegunRun(*data.arguments_in(task.biz_ext), None)
     result = _current_result(function, task)
     _send(family_of(function).signals.task_started, result)
     if function.takes_context:
         return _with_context(function, task, result)
-    return _Begun(result.args, result.kwargs, result)
+    return _BegunRun(result.args, result.kwargs, result)
 
 
-def _with_context(function: Any, task: ClaimedTask, result: Any) -> _Begun:
+def _with_context(function: Any, task: ClaimedTask, result: Any) -> _BegunRun:
     context = context_class(family_of(function))(task_result=result, task=task)
-    return _Begun([context, *result.args], result.kwargs, result)
+    return _BegunRun([context, *result.args], result.kwargs, result)
 
 
-def _end(function: Any, task: ClaimedTask, begun: _Begun, returned: Any) -> Any:
+def _end(function: Any, task: ClaimedTask, begun: _BegunRun, returned: Any) -> Any:
     """Announce the end; return what the function returned, as JSON has it."""
     value = _value(function, task, returned)
     if begun.result is not None:

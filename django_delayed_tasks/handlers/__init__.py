@@ -10,11 +10,13 @@ from django_delayed_tasks.handlers.registry import (
     load_problems,
     register_task_handler,
 )
-from django_delayed_tasks.handlers.validation import takes, takes_exception
+from django_delayed_tasks.handlers.validation import accepts, accepts_exception
 
 __all__ = [
     "HandleResult",
     "TaskHandler",
+    "accepts",
+    "accepts_exception",
     "exponential",
     "find",
     "find_function",
@@ -22,7 +24,5 @@ __all__ = [
     "load",
     "load_problems",
     "register_task_handler",
-    "takes",
-    "takes_exception",
     "task_handler",
 ]

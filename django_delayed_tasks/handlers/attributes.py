@@ -6,7 +6,7 @@ They stand with the attributes in ``base.py``; ``validation.py`` applies them.
 from datetime import timedelta
 from typing import Any
 
-from django_delayed_tasks.conf import LONGEST_KEEPING, Reader
+from django_delayed_tasks.conf import MAX_KEEPING, Reader
 from django_delayed_tasks.exceptions import InvalidTrigger, shortened
 from django_delayed_tasks.states import KeepHistory
 from django_delayed_tasks.triggers import Trigger, parse
@@ -51,7 +51,7 @@ def trigger(value: Any) -> Trigger | None:
 def history_kept(value: Any) -> Any:
     """Return the value of ``keep_history``."""
     kinds = [str(kind) for kind in KeepHistory]
-    if not (timedelta() < value <= LONGEST_KEEPING if isinstance(value, timedelta) else value in kinds):
+    if not (timedelta() < value <= MAX_KEEPING if isinstance(value, timedelta) else value in kinds):
         raise ValueError(f"expected one of {', '.join(kinds)}, or a timedelta above zero")
     return value
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-MOST_STARTS: Final = 10_000
+MAX_STARTS: Final = 10_000
 """The most starts in one period: each start keeps a row for that long."""
-LONGEST_PERIOD: Final = timedelta(days=31)
+MAX_PERIOD: Final = timedelta(days=31)
 _FORM: Final = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{0,9})\s*([smhd])\s*")
 
 
@@ -30,8 +30,8 @@ def parse_rate(text: str) -> Rate:
     if found is None:
         raise ValueError('expected a string such as "100/m" or "5/10s", with s, m, h or d')
     starts, period = int(found[1]), timedelta(seconds=int(found[2] or 1) * UNITS[found[3]])
-    if not 1 <= starts <= MOST_STARTS:
-        raise ValueError(f"expected 1 to {MOST_STARTS} starts in a period; choose a shorter period for a higher rate")
-    if not timedelta() < period <= LONGEST_PERIOD:
-        raise ValueError(f"expected a period above 0 and of at most {LONGEST_PERIOD.days} days")
+    if not 1 <= starts <= MAX_STARTS:
+        raise ValueError(f"expected 1 to {MAX_STARTS} starts in a period; choose a shorter period for a higher rate")
+    if not timedelta() < period <= MAX_PERIOD:
+        raise ValueError(f"expected a period above 0 and of at most {MAX_PERIOD.days} days")
     return Rate(starts, period)

@@ -78,18 +78,18 @@ def _method(name: str, arguments: Sequence[str]) -> Reader:
             raise ValueError("expected a plain method, not an async one")
         if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
             raise ValueError("expected a method that returns, not a generator")
-        if not takes(value, *arguments) and not (arguments == ON_FAILED and takes_exception(value)):
+        if not accepts(value, *arguments) and not (arguments == ON_FAILED and accepts_exception(value)):
             raise ValueError(f"expected to be called with ({called})")
 
     return read
 
 
-def takes_exception(on_failed: Callable[..., Any]) -> bool:
+def accepts_exception(on_failed: Callable[..., Any]) -> bool:
     """Return whether this ``on_failed`` takes the exception, too; it may be called without."""
-    return takes(on_failed, *ON_FAILED, exception=None)
+    return accepts(on_failed, *ON_FAILED, exception=None)
 
 
-def takes(function: Callable[..., Any], *arguments: str, **named: Any) -> bool:
+def accepts(function: Callable[..., Any], *arguments: str, **named: Any) -> bool:
     """Return whether the function can be called with these arguments, as far as can be read."""
     try:
         # The signature of the wrapper: a decorator may add or remove arguments.

@@ -55,7 +55,7 @@ class OpenTelemetryMiddleware:
             return self._acall(run)
         began = clock.monotonic()
         if (self._left > 0 or int(began) != self._second) and self._gets_span(began):
-            with _Traced(self._start_span(run)) as traced:
+            with _TracedRun(self._start_span(run)) as traced:
                 traced.returned = self._call(run)
             return traced.returned
         token = context.attach(_UNTRACED)  # without a call of ours: most runs pass here
@@ -73,7 +73,7 @@ class OpenTelemetryMiddleware:
     async def _acall(self, run: Run) -> Any:
         began = clock.monotonic()
         if self._gets_span(began):
-            with _Traced(self._start_span(run)) as traced:
+            with _TracedRun(self._start_span(run)) as traced:
                 traced.returned = await self._call(run)
             return traced.returned
         token = context.attach(_UNTRACED)
@@ -105,7 +105,7 @@ class OpenTelemetryMiddleware:
             span.end()
 
 
-class _Traced:
+class _TracedRun:
     """A run with a span around it, within a ``with`` block, in which ``returned`` is set."""
 
     __slots__ = ("_span", "_token", "returned")
@@ -114,7 +114,7 @@ class _Traced:
         self._span = span
         self.returned: Any = None
 
-    def __enter__(self) -> "_Traced":
+    def __enter__(self) -> "_TracedRun":
         self._token = context.attach(trace.set_span_in_context(self._span))
         return self
 

@@ -16,7 +16,7 @@ from django_delayed_tasks.leases.asynchronous import Cancelled, IsCancelled, nev
 from django_delayed_tasks.leases.waiting import GRACE, LONGEST, Pauses, drop_broken, reconnecting, stand_again, standing
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, View
-from django_delayed_tasks.store.resources.resources import Details, Grant, Wanted
+from django_delayed_tasks.store.resources.resources import Details, Grant, WantedResource
 from django_delayed_tasks.store.sql.transactions import in_transaction, is_in_test_case, is_transient
 from django_delayed_tasks.support.logs import logger_of
 
@@ -38,7 +38,7 @@ class Request:
     """
 
     alias: str
-    wanted: Wanted
+    wanted: WantedResource
     ttl: timedelta
     wait: float | None
     at_least: timedelta = timedelta(0)
@@ -186,7 +186,7 @@ def has_passed(deadline: float | None) -> bool:
     return deadline is not None and clock.monotonic() >= deadline
 
 
-def describe(wanted: Wanted) -> str:
+def describe(wanted: WantedResource) -> str:
     """Return the name of the resource or mutex for messages."""
     if wanted.pool == resources.MUTEXES:
         return f"mutex {wanted.name!r}"

@@ -21,7 +21,7 @@ from django_delayed_tasks.leases import validation
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.leases.waiting import reconnecting, wake
 from django_delayed_tasks.store.resources import resources
-from django_delayed_tasks.store.resources.resources import Details, Grant, Wanted
+from django_delayed_tasks.store.resources.resources import Details, Grant, WantedResource
 from django_delayed_tasks.store.sql.transactions import in_transaction
 from django_delayed_tasks.support.logs import Log
 
@@ -109,7 +109,7 @@ class Lease:
         """Give the lease back, and renew it no more; return False if it was lost before."""
         if not self._give_back(resources.release, self.kept_until):
             return False
-        wake(self.alias, Wanted(self.pool, self.name))
+        wake(self.alias, WantedResource(self.pool, self.name))
         return True
 
     def quarantine(self, period: timedelta) -> bool:

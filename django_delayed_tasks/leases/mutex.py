@@ -24,7 +24,7 @@ from django_delayed_tasks.leases.lease import MutexLease, Owner
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import line, resources
-from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.resources.resources import WantedResource
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,7 +35,7 @@ LEASE: Final = "lease"
 """The name of the parameter."""
 
 
-class Decorated(Generic[R]):
+class DecoratedFunction(Generic[R]):
     """A function, and the place of its parameter ``lease``."""
 
     signature: Signature | None = None
@@ -212,7 +212,7 @@ class Mutex:
         Raises:
             TypeError: a call of the function would return before its work is done: it is async, or a generator.
         """
-        decorated = Decorated(function)
+        decorated = DecoratedFunction(function)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> R | None:
@@ -239,7 +239,7 @@ class Acquisition:
         self._mutex = mutex
         self._owner = owner
         self._alias = mutex.using or settings.DATABASE
-        self._wanted = Wanted(resources.MUTEXES, mutex.name)
+        self._wanted = WantedResource(resources.MUTEXES, mutex.name)
         self._has_called_on_standby = False
         self._own: BaseException | None = None
         """The error of ``on_standby``, or of a caller that would wait for itself: it is passed on unchanged."""

@@ -17,7 +17,7 @@ from django_delayed_tasks.leases.waiting import LONGEST, Pauses, reconnecting
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, LOOK_AHEAD, View
-from django_delayed_tasks.store.resources.resources import Details, Wanted
+from django_delayed_tasks.store.resources.resources import Details, WantedResource
 from django_delayed_tasks.store.validation import valid_json
 
 if TYPE_CHECKING:
@@ -159,15 +159,15 @@ class Pool:
             validation.valid_callback("where", where),
         )
 
-    def _chosen(self, name: str | None, where: Where | None) -> Wanted:
+    def _chosen(self, name: str | None, where: Where | None) -> WantedResource:
         if name is None:
-            return Wanted(self.name)
+            return WantedResource(self.name)
         if where is not None:
             raise InvalidTask("where", where, "cannot be combined with a name")
         return self._wanted(name)
 
-    def _wanted(self, name: str) -> Wanted:
-        return Wanted(self.name, validation.valid_name(name))
+    def _wanted(self, name: str) -> WantedResource:
+        return WantedResource(self.name, validation.valid_name(name))
 
 
 class LeasedResource:
@@ -180,7 +180,7 @@ class LeasedResource:
         wait: float | None,
         valid: Valid | None = None,
         at_most: float = math.inf,
-        wanted: Wanted | None = None,
+        wanted: WantedResource | None = None,
         where: Where | None = None,
     ) -> None:
         self.pool = pool
@@ -188,7 +188,7 @@ class LeasedResource:
         self._wait = wait
         self._at_most = at_most
         self._valid = valid
-        self._wanted = wanted or Wanted(pool.name)
+        self._wanted = wanted or WantedResource(pool.name)
         self._where = where
         self._lease: Lease | None = None
         self._has_begun = self._has_ended = False
@@ -303,14 +303,14 @@ class LeasedResource:
             else Contender(request, self._refuse_unknown)
         )
         grant, found, begun = contender.acquire()
-        what = describe(Wanted(self.pool.name, found.name))
+        what = describe(WantedResource(self.pool.name, found.name))
         self._lease = Lease(alias, self.pool.name, what, grant, found, self._ttl, begun, self._at_most)
         self.payload = found.payload
         if self._has_ended:  # the block ended while another thread replaced the resource
             self.release()
 
     def _refuse_unknown(self) -> bool:
-        if not line.exists(self.pool.alias, Wanted(self.pool.name)):
+        if not line.exists(self.pool.alias, WantedResource(self.pool.name)):
             raise UnknownPool("pool", self.pool.name, "there is no such pool: no resource was ever added to it")
         if not line.exists(self.pool.alias, self._wanted):
             raise UnknownPool("name", self._wanted.name, f"pool {self.pool.name!r} has no such resource")

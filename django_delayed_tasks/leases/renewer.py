@@ -31,7 +31,7 @@ LAST_RENEWAL: Final = 1.0
 """Seconds that the end of the process waits for a renewal in progress."""
 
 
-class Kept(Protocol):
+class RenewableLease(Protocol):
     """A lease as the renewer sees it."""
 
     alias: str
@@ -66,11 +66,11 @@ class Renewer:
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._due: dict[Kept | Place, float] = {}
+        self._due: dict[RenewableLease | Place, float] = {}
         self._threads: dict[str, Thread] = {}
         self._is_ending = False
 
-    def keep(self, entry: Kept | Place) -> None:
+    def keep(self, entry: RenewableLease | Place) -> None:
         """Start renewing this entry, which was just acquired."""
         forks.notice()
         with self._changed:
@@ -86,13 +86,13 @@ class Renewer:
             thread.start()
             self._threads[alias] = thread
 
-    def drop(self, entry: Kept | Place) -> None:
+    def drop(self, entry: RenewableLease | Place) -> None:
         """Stop renewing this entry."""
         with self._changed:
             if self._due.pop(entry, None) is not None:
                 self._changed.notify_all()
 
-    def leases(self) -> list[Kept]:
+    def leases(self) -> list[RenewableLease]:
         """Return the leases that this process holds."""
         with self._changed:
             return [entry for entry in self._due if not isinstance(entry, Place)]
@@ -129,7 +129,7 @@ class Renewer:
             # Whether the connection is usable does not matter: one whose opening failed may have no autocommit.
             _close(alias)
 
-    def _await_due(self, alias: str) -> list[Kept | Place]:
+    def _await_due(self, alias: str) -> list[RenewableLease | Place]:
         while True:
             with self._changed:
                 if self._is_ending:
@@ -143,7 +143,7 @@ class Renewer:
                     continue
             _close(alias)
 
-    def _take_due(self, alias: str, now: float) -> list[Kept | Place]:
+    def _take_due(self, alias: str, now: float) -> list[RenewableLease | Place]:
         # Due again after a part of the interval, even if this renewal fails; a success resets it.
         due = [
             entry for entry, at in self._due.items()
@@ -153,7 +153,7 @@ class Renewer:
             self._due[entry] = now + _interval(entry) / RENEWALS
         return due
 
-    def renew(self, alias: str, due: list[Kept | Place]) -> None:
+    def renew(self, alias: str, due: list[RenewableLease | Place]) -> None:
         """Renew these entries of one database, with one or two statements for each ttl.
 
         Raises:
@@ -162,7 +162,7 @@ class Renewer:
         self._renew_places(alias, [entry for entry in due if isinstance(entry, Place)])
         self._renew_leases(alias, [entry for entry in due if not isinstance(entry, Place)])
 
-    def _renew_leases(self, alias: str, leases: list[Kept]) -> None:
+    def _renew_leases(self, alias: str, leases: list[RenewableLease]) -> None:
         begun = clock.monotonic()
         expired = [lease for lease in leases if lease.renewed_before <= begun]
         for lease in expired:
@@ -187,7 +187,7 @@ class Renewer:
             for place in places:
                 self._postpone(place, begun)
 
-    def _postpone(self, entry: Kept | Place, begun: float) -> None:
+    def _postpone(self, entry: RenewableLease | Place, begun: float) -> None:
         with self._changed:
             if entry in self._due:
                 self._due[entry] = min(begun + _interval(entry), entry.renewed_before)
@@ -197,7 +197,7 @@ class Renewer:
         self.__init__()  # type: ignore[misc]
 
 
-def _interval(entry: Kept | Place) -> float:
+def _interval(entry: RenewableLease | Place) -> float:
     return entry.ttl.total_seconds() / RENEWALS
 
 

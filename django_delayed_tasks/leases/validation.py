@@ -11,7 +11,7 @@ from django_delayed_tasks.models import NAME_LENGTH, POOL_LENGTH
 from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.store.validation import seen_text, valid_json, valid_text
 
-SHORTEST_TTL: Final = 0.1
+MIN_TTL: Final = 0.1
 
 
 def valid_name(value: Any, field: str = "name") -> str:
@@ -29,7 +29,7 @@ def valid_pool(value: Any) -> str:
 
 def valid_ttl(value: Any) -> timedelta:
     """Return a timedelta from 0.1 s to 366 days, given in seconds or as a timedelta."""
-    return timedelta(seconds=_seconds("ttl", value, SHORTEST_TTL))
+    return timedelta(seconds=_seconds("ttl", value, MIN_TTL))
 
 
 def valid_at_least(value: Any) -> timedelta:
@@ -41,7 +41,7 @@ def valid_at_most(value: Any, at_least: timedelta = timedelta(0)) -> float:
     """Return seconds from 0.1 to 366 days, but not less than ``at_least``; None is without limit."""
     if value is None:
         return math.inf
-    seconds = _seconds("at_most", value, SHORTEST_TTL)
+    seconds = _seconds("at_most", value, MIN_TTL)
     if seconds < at_least.total_seconds():
         raise InvalidTask("at_most", value, f"must not be less than at_least, {at_least.total_seconds():g} s")
     return seconds
@@ -76,6 +76,6 @@ def _seconds(field: str, value: Any, least: float) -> float:
         seconds = conf.as_seconds(value)
     except ValueError as error:
         raise InvalidTask(field, value, str(error)) from None
-    if not least <= seconds <= conf.LONGEST_SECONDS:
+    if not least <= seconds <= conf.MAX_SECONDS:
         raise InvalidTask(field, value, f"must be from {least:g} s to 366 days")
     return seconds

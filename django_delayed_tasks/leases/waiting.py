@@ -11,7 +11,7 @@ from django.db import Error, connections
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases.renewer import PLACE_TTL, Place, renewer
 from django_delayed_tasks.store.resources import line
-from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.resources.resources import WantedResource
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import logger_of
@@ -63,12 +63,12 @@ class Pauses:
 logger = logger_of(__name__)
 
 _lock = Lock()
-_here: dict[tuple[str, Wanted], list[Pauses]] = {}
+_here: dict[tuple[str, WantedResource], list[Pauses]] = {}
 """By alias and wanted resource, in the order of their places."""
 
 
 @contextmanager
-def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
+def standing(alias: str, wanted: WantedResource) -> Iterator[tuple[int, Pauses]]:
     """Take a place in the wait queue for the duration of the block; yield it, and the pauses between two looks."""
     place = Place(alias, reconnecting(alias, lambda: line.enter(alias, wanted, PLACE_TTL)))
     pauses = Pauses()
@@ -90,15 +90,15 @@ def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
             logger.warning("a place in the wait queue could not be given up: %s", error)
 
 
-def stand_again(alias: str, wanted: Wanted, place: int) -> None:
+def stand_again(alias: str, wanted: WantedResource, place: int) -> None:
     """Take this place again after it was passed by."""
     reconnecting(alias, lambda: line.enter(alias, wanted, PLACE_TTL, place))
 
 
-def wake(alias: str, given_back: Wanted) -> None:
+def wake(alias: str, given_back: WantedResource) -> None:
     """Wake the first thread here that wants this resource, which was given back, and was not woken yet."""
     with _lock:
-        for wanted in (given_back, Wanted(given_back.pool)):
+        for wanted in (given_back, WantedResource(given_back.pool)):
             for pauses in _here.get((alias, wanted), ()):
                 if not pauses.woken.is_set():
                     pauses.woken.set()

@@ -14,10 +14,10 @@ from django.utils.translation import gettext as _
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.process.fleet import Fleet, socket_of
-from django_delayed_tasks.executor.process.probes import SOCKET, Format, Probed, Probes
+from django_delayed_tasks.executor.process.probes import SOCKET, Format, Probes, ProbeTarget
 from django_delayed_tasks.executor.process.supervisor import Supervisor
 
-LARGEST_PORT = 65_535
+MAX_PORT = 65_535
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -35,9 +35,9 @@ def probes_of(given: dict[str, Any]) -> Probes:
     """
     for name in ("health_port", "metrics_port"):
         port = given[name]
-        if port is not None and not 1 <= port <= LARGEST_PORT:
+        if port is not None and not 1 <= port <= MAX_PORT:
             text = _("--%(option)s=%(value)s: must be from 1 to %(most)s")
-            raise CommandError(text % {"option": name.replace("_", "-"), "value": port, "most": LARGEST_PORT})
+            raise CommandError(text % {"option": name.replace("_", "-"), "value": port, "most": MAX_PORT})
     form = None if given["metrics_port"] is None else _prometheus(given["database"] or settings.DATABASE)
     return Probes(given["health_port"], given["metrics_port"], form, given["listen"])
 
@@ -52,7 +52,7 @@ def _prometheus(alias: str) -> Format:
     return Prometheus(alias)
 
 
-def answering(probes: Probes, executor: Probed) -> AbstractContextManager[None]:
+def answering(probes: Probes, executor: ProbeTarget) -> AbstractContextManager[None]:
     """Return the context in which an executor answers its probes, or its supervisor's."""
     socket = os.environ.pop(SOCKET, None)  # not for processes that handlers start
     return probes.answered(executor, Path(socket) if socket else None)

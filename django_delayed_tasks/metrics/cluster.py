@@ -27,7 +27,7 @@ class Cluster(NamedTuple):
         executors: how many executors are alive.
         pools: by pool, how many resources it has, and how many of them are leased.
 
-    Of more than ``MOST_SERIES`` queues or pools, the last have one value, under the name ``OTHERS``. ``limited`` has at
+    Of more than ``MAX_SERIES`` queues or pools, the last have one value, under the name ``OTHERS``. ``limited`` has at
     most as many values: of those that have waited longest.
     """
 
@@ -38,7 +38,7 @@ class Cluster(NamedTuple):
     pools: Mapping[str, tuple[int, int]]
 
 
-MOST_SERIES: Final = 100
+MAX_SERIES: Final = 100
 """The most queues, and the most pools, that have values of their own: those of handlers first, then by name."""
 OTHERS: Final = "others"
 """The name of the queues, or pools, that have none: the value is the largest one of the queues, or the pools' sum."""
@@ -67,7 +67,7 @@ def _read(alias: str) -> Cluster:
     limited: dict[tuple[str, ...], float] = {
         (one.queue, one.code): (seen.now - one.since).total_seconds() for one in reversed(waits.limited)
     }
-    limited = dict(sorted(limited.items(), key=lambda item: -item[1])[:MOST_SERIES])
+    limited = dict(sorted(limited.items(), key=lambda item: -item[1])[:MAX_SERIES])
     live = Executor.objects.using(alias).filter(alive=True, expires_at__gt=seen.now).count()
     resources = Resource.objects.using(alias).filter(enabled=True).exclude(pool__startswith=RESERVED)
     busy = Count("id", filter=Q(busy_before__gt=seen.now))
@@ -78,10 +78,10 @@ def _read(alias: str) -> Cluster:
 
 
 def _bounded(values: Mapping[str, V], first: Container[str | None], joined: Callable[[Iterable[V]], V]) -> dict[str, V]:
-    """Return at most ``MOST_SERIES`` of the values by their names, and one for the others."""
+    """Return at most ``MAX_SERIES`` of the values by their names, and one for the others."""
     names = sorted(values, key=lambda name: (name not in first, name))
-    found = {name: values[name] for name in names[:MOST_SERIES]}
-    if others := [values[name] for name in names[MOST_SERIES:]]:
+    found = {name: values[name] for name in names[:MAX_SERIES]}
+    if others := [values[name] for name in names[MAX_SERIES:]]:
         found[OTHERS] = joined([*others, *([found[OTHERS]] if OTHERS in found else [])])
     return found
 

@@ -17,7 +17,7 @@ from django_delayed_tasks.support.visible import visible
 KIND = CONTENT_TYPE_PLAIN_0_0_4
 
 
-class _Collected:
+class _SampleRegistry:
     """Stands in for a registry, which the text is generated from."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
@@ -28,7 +28,7 @@ class _Collected:
 
 
 def _text(families: Iterable[Metric]) -> bytes:
-    return generate_latest(_Collected(families))
+    return generate_latest(_SampleRegistry(families))
 
 
 class Prometheus:

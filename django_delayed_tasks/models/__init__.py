@@ -14,7 +14,7 @@ from django_delayed_tasks.fields import AnyJSONField, ExactCharField, LaneField,
 from django_delayed_tasks.models.rollups import Overview, Statistic
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from django_delayed_tasks.support.visible import visible
-from django_delayed_tasks.triggers import LONGEST_TEXT
+from django_delayed_tasks.triggers import MAX_TEXT
 
 __all__ = [
     "CODE_LENGTH", "EARLIEST", "EXCEPTION_LENGTH", "LATEST", "NAME_LENGTH", "NOTE_LENGTH", "NUM_LENGTH", "POOL_LENGTH",
@@ -37,7 +37,7 @@ EXCEPTION_LENGTH = 255
 POOL_LENGTH = 50
 """The longest pool name that callers may choose; pools for limits have a prefix and a code."""
 HOLDER_LENGTH = 64
-TRIGGER_LENGTH = LONGEST_TEXT
+TRIGGER_LENGTH = MAX_TEXT
 TRACE_LENGTH = 55
 """The length of a ``traceparent``."""
 

@@ -11,13 +11,13 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited, waits_of
-from django_delayed_tasks.stats.look import LATE, MOST_RUNNING, Look, look
+from django_delayed_tasks.stats.look import LATE, MAX_RUNNING, Look, look
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.records import survey
 
-MOST_QUEUES: Final = 200
+MAX_QUEUES: Final = 200
 LONGEST: Final = 10
 """How many of the running tasks are listed, those that were claimed first."""
 
@@ -126,7 +126,7 @@ def backlog_of(seen: Look) -> Backlog:
         seen.now,
         queues_of(seen, running, pending if total <= COUNTED else _surveyed_queues(seen)),
         total,
-        len(running) if len(running) <= MOST_RUNNING else max(len(running), _count(seen, TaskStatus.RUNNING)),
+        len(running) if len(running) <= MAX_RUNNING else max(len(running), _count(seen, TaskStatus.RUNNING)),
         _count(seen, TaskStatus.FAILED),
         _count(seen, TaskStatus.PAUSED),
         _longest(seen, running),
@@ -202,7 +202,7 @@ def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, in
             earliest.get(name), max(timedelta(), seen.now - earliest.get(name, seen.now)), limited[name],
             None if pending is None else pending.get(name, 0), busy.get(name, 0), seen.paused.get(name),
         )
-        for name in names[:MOST_QUEUES]
+        for name in names[:MAX_QUEUES]
     ]  # fmt: skip
 
 

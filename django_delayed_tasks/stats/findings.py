@@ -17,7 +17,7 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
 from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited
-from django_delayed_tasks.stats.look import LATE, MOST_RUNNING, Look, look
+from django_delayed_tasks.stats.look import LATE, MAX_RUNNING, Look, look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.resources.usage import first_free
 from django_delayed_tasks.store.sql.transactions import oldest_transaction
@@ -30,7 +30,7 @@ VERY_LATE: Final = timedelta(minutes=1)
 SKEW: Final = timedelta(seconds=2)
 """How far two clocks may differ; an answer of the database may take as long."""
 PINNED: Final = timedelta(minutes=10)
-MOST_OF_A_KIND: Final = 5
+MAX_OF_A_KIND: Final = 5
 _GROWTH: Final = timedelta(seconds=30)
 
 
@@ -57,7 +57,7 @@ def problems_of(seen: Look, queues: list[QueueBacklog] | None = None) -> list[Pr
         _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _empty_pools(seen), _late(seen, rows),
         _crashed(seen), _lost(seen), _clocks(seen), _pinned(seen), _paused(rows), _limited(seen, rows),
     )  # fmt: skip
-    found = [problem for kind in kinds for problem in islice(kind, MOST_OF_A_KIND)]
+    found = [problem for kind in kinds for problem in islice(kind, MAX_OF_A_KIND)]
     return sorted(found, key=lambda problem: LEVELS.index(problem.level))
 
 
@@ -177,7 +177,7 @@ def threads_clause(seen: Look, queue: str) -> str:
         text = _("All threads (%(threads)d) are busy; claimed are %(codes)s")
     else:
         text = ngettext("The only thread is busy: %(codes)s", "All %(threads)d threads are busy: %(codes)s", threads)
-    named = [f"{count} {code}" for code, count in codes.most_common(MOST_OF_A_KIND)]
+    named = [f"{count} {code}" for code, count in codes.most_common(MAX_OF_A_KIND)]
     more = ["…"] if len(codes) > len(named) else []
     return text % {"threads": threads, "idle": idle, "codes": ", ".join([*named, *more])}
 
@@ -268,7 +268,7 @@ def tasks_text(count: int) -> str:
 
 def bounded(count: float, text: Callable[[float], str]) -> str:
     """Return a number of tasks as a text: one that stands for "more than" a bound is the bound with ">"."""
-    more_than = {COUNTED + 1: COUNTED, MOST_RUNNING + 1: MOST_RUNNING}.get(int(count))
+    more_than = {COUNTED + 1: COUNTED, MAX_RUNNING + 1: MAX_RUNNING}.get(int(count))
     return text(count) if more_than is None else f"> {text(more_than)}"
 
 

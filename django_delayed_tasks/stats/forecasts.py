@@ -21,7 +21,7 @@ HOURS: Final = 24
 DAYS: Final = 30
 LIVE_STEPS: Final = 2000
 """Times of recurring tasks that are computed for a page."""
-FEWEST_OF_A_PEAK: Final = 100
+MIN_OF_A_PEAK: Final = 100
 
 Due = dict[str, Counter[int]]
 """When tasks are due, in minutes since 1970, by code."""
@@ -193,7 +193,7 @@ def _peak(due: Due, seen: Look) -> Peak | None:
     if not totals:
         return None
     minute, tasks = max(totals.items(), key=lambda item: (item[1], -item[0]))
-    if tasks < FEWEST_OF_A_PEAK:
+    if tasks < MIN_OF_A_PEAK:
         return None
     codes = {code: times[minute] for code, times in due.items() if times[minute]}
     start, rate, held = moment_of(minute), _rate_of(codes, seen), _held(codes, minute, seen)

@@ -19,12 +19,12 @@ from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.waiting import Next
 from django_delayed_tasks.store.records import survey
 
-MOST_EXECUTORS = 500
+MAX_EXECUTORS = 500
 NEXT = 1000
 """Tasks that become due next and are read one by one."""
 FIRST = 20
 RECENT = timedelta(hours=1)
-MOST_RUNNING = 2000
+MAX_RUNNING = 2000
 """The most running tasks that are read."""
 LATE = timedelta(seconds=5)
 """How long a task is due before it counts as late: executors look for tasks several times a second."""
@@ -62,7 +62,7 @@ class Look:
     def executors(self) -> list[Executor]:
         """The executors that are alive by their rows, those included whose lease has run out."""
         rows: Any = Executor.objects.using(self.alias).filter(alive__in=[True]).order_by("name")
-        return list(rows[:MOST_EXECUTORS])
+        return list(rows[:MAX_EXECUTORS])
 
     @cached_property
     def alive(self) -> list[Executor]:
@@ -74,7 +74,7 @@ class Look:
         """The executors that crashed lately and whose names no live executor has."""
         rows: Any = Executor.objects.using(self.alias).filter(alive=None, expires_at__gt=self.now - RECENT)
         names = {executor.name for executor in self.executors}
-        found = rows.order_by("-expires_at")[:MOST_EXECUTORS]
+        found = rows.order_by("-expires_at")[:MAX_EXECUTORS]
         latest: dict[str, Executor] = {}
         for executor in found:
             latest.setdefault(executor.name, executor)
@@ -84,7 +84,7 @@ class Look:
     def paused(self) -> dict[str, datetime]:
         """The paused queues, with the moments from which they are."""
         rows: Any = PausedQueue.objects.using(self.alias).order_by("queue").values_list("queue", "paused_at")
-        return dict(rows[: waiting.MOST_PAUSED])
+        return dict(rows[: waiting.MAX_PAUSED])
 
     @cached_property
     def due(self) -> dict[str, int]:
@@ -101,11 +101,11 @@ class Look:
 
     @cached_property
     def running(self) -> list[Task]:
-        """The running tasks; one more than ``MOST_RUNNING`` if there are more."""
+        """The running tasks; one more than ``MAX_RUNNING`` if there are more."""
         columns = (
             "biz_code", "biz_num", "queue", "update_time", "executor", "rescues", "progress_fraction", "progress_note",
         )  # fmt: skip
-        return list(waiting.running_tasks(self.alias).only(*columns)[: MOST_RUNNING + 1])
+        return list(waiting.running_tasks(self.alias).only(*columns)[: MAX_RUNNING + 1])
 
     @cached_property
     def in_threads(self) -> list[Task]:

@@ -15,7 +15,7 @@ from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.resources.resources import MUTEXES
 from django_delayed_tasks.store.resources.slots import SLOTS
 
-MOST_POOLS: Final = 50
+MAX_POOLS: Final = 50
 _HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
 
 
@@ -40,7 +40,7 @@ def _names(seen: Look) -> Iterator[str]:
     rows: Any = Resource.objects.using(seen.alias).exclude(_HIDDEN)
     names = rows.order_by("pool").values_list("pool", flat=True)
     last: str | None = ""
-    for _number in range(MOST_POOLS):
+    for _number in range(MAX_POOLS):
         last = names.filter(pool__gt=last).first()
         if last is None:
             return

@@ -12,7 +12,7 @@ from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.look import Look, look
 from django_delayed_tasks.store.records import rollup
-from django_delayed_tasks.store.records.rollup import DAY, HOUR, MINUTE, Cell, Summed, folded, merged
+from django_delayed_tasks.store.records.rollup import DAY, HOUR, MINUTE, Cell, RollupSum, folded, merged
 
 FAILED: Final = (RunOutcome.FAILED, RunOutcome.EXPIRED)
 """The outcomes of runs that were not done and will not be tried again by themselves."""
@@ -197,20 +197,20 @@ def failures_of(seen: Look, last: timedelta) -> list[Failures]:
     grain, since = period(seen.now, last)
     condition = f"outcome IN ({', '.join(str(int(outcome)) for outcome in TROUBLES)})"
     rows = rollup.read(seen.alias, grain, since, ("biz_code", "error", "outcome"), condition, with_times=False)
-    groups: dict[tuple[str, str], list[Summed]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[RollupSum]] = defaultdict(list)
     for row in rows:
         groups[row.by[0], row.by[1]].append(row)
     found = [_failures(code, error, some) for (code, error), some in groups.items()]
     return sorted(found, key=lambda one: (-one.count, one.code, one.error))
 
 
-def _failures(code: str, error: str, rows: Sequence[Summed]) -> Failures:
+def _failures(code: str, error: str, rows: Sequence[RollupSum]) -> Failures:
     final = sum(row.cell.runs for row in rows if row.by[2] in FAILED)
     lost = sum(row.cell.runs for row in rows if row.by[2] == RunOutcome.LOST)
     return Failures(code, error, sum(row.cell.runs for row in rows), final, lost, max(row.latest for row in rows))
 
 
-def _by_first(rows: Iterable[Summed]) -> dict[Any, dict[RunOutcome, Cell]]:
+def _by_first(rows: Iterable[RollupSum]) -> dict[Any, dict[RunOutcome, Cell]]:
     cells: dict[Any, dict[RunOutcome, Cell]] = defaultdict(dict)
     for row in rows:
         cells[row.by[0]][RunOutcome(row.by[1])] = row.cell

@@ -131,7 +131,7 @@ def _has_rows(alias: str, code: str) -> bool:
     return any(model._default_manager.using(alias).filter(biz_code=code).exists() for model in (Task, TaskRun, Success))
 
 
-MOST_NAMED = 10
+MAX_NAMED = 10
 """The most codes that an error names, and the most modules that could not be loaded."""
 
 
@@ -144,9 +144,9 @@ def unknown(code: str) -> UnknownCode:
     if close := get_close_matches(code, codes, n=1):
         known = f"; did you mean {close[0]!r}?"
     else:
-        more = f" and {len(codes) - MOST_NAMED} more" if len(codes) > MOST_NAMED else ""
-        known = f" (known: {', '.join(codes[:MOST_NAMED]) or 'none'}{more})"
-    broken = "".join(f"; {one.source} could not be loaded: {one.why}" for one in load_problems()[:MOST_NAMED])
+        more = f" and {len(codes) - MAX_NAMED} more" if len(codes) > MAX_NAMED else ""
+        known = f" (known: {', '.join(codes[:MAX_NAMED]) or 'none'}{more})"
+    broken = "".join(f"; {one.source} could not be loaded: {one.why}" for one in load_problems()[:MAX_NAMED])
     hint = "handlers are found in the task_handlers modules of INSTALLED_APPS and in TASK_HANDLERS"
     return UnknownCode("biz_code", code, f"no handler is registered for it{known}{broken}; {hint}")
 

@@ -14,7 +14,7 @@ from django_delayed_tasks import __version__, clock
 from django_delayed_tasks.exceptions import NameInUse, TaskException
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus
-from django_delayed_tasks.store.sql.charsets import CHARSET, narrow_session
+from django_delayed_tasks.store.sql.charsets import CHARSET, lossy_charsets
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from django_delayed_tasks.store.sql.transactions import atomically, decisive_write, in_one_statement, in_one_write
@@ -40,7 +40,7 @@ class Registration:
     status: ExecutorStatus = ExecutorStatus.RUNNING
 
 
-class Dead(NamedTuple):
+class DeadExecutor(NamedTuple):
     """An executor that was declared dead: its id, its name, and where it ran."""
 
     id: int
@@ -59,11 +59,11 @@ def register(alias: str, registration: Registration, lease: timedelta, is_gone: 
         NameInUse: another live process has the name.
         TaskException: this connection loses characters, so that handlers would not get what was added.
     """
-    if narrow := narrow_session(connections[alias]):
+    if narrow := lossy_charsets(connections[alias]):
         raise TaskException(f"the connection to {alias!r} has {narrow}: 'charset' must be {CHARSET!r} in its OPTIONS")
 
-    def write(cursor: CursorWrapper) -> tuple[list[Dead], int]:
-        return _depose(cursor, alias, registration.name, is_gone), _insert(alias, registration, lease)
+    def write(cursor: CursorWrapper) -> tuple[list[DeadExecutor], int]:
+        return _retire_predecessors(cursor, alias, registration.name, is_gone), _insert(alias, registration, lease)
 
     try:
         dead, executor = atomically(alias, write)
@@ -73,7 +73,9 @@ def register(alias: str, registration: Registration, lease: timedelta, is_gone: 
     return executor
 
 
-def _depose(cursor: CursorWrapper, alias: str, name: str, is_gone: Callable[[str, int], bool]) -> list[Dead]:
+def _retire_predecessors(
+    cursor: CursorWrapper, alias: str, name: str, is_gone: Callable[[str, int], bool]
+) -> list[DeadExecutor]:
     dialect_of(connections[alias]).begin_writing(cursor, EXECUTOR)
     lapsed = _lapsed(alias)
     dead = [one for one in _find(cursor, lapsed) if _declare_dead(cursor, alias, one, lapsed)]
@@ -135,7 +137,7 @@ def _update(alias: str, executor: int, assignments: Callable[[], str]) -> bool:
     return decisive_write(alias, write)
 
 
-def declare_expired_dead(alias: str) -> list[Dead]:
+def declare_expired_dead(alias: str) -> list[DeadExecutor]:
     """Declare executors dead whose lease has expired, log and return them; a late heartbeat finds out.
 
     If several processes see the same lease expire, one of them returns the executor.
@@ -155,19 +157,19 @@ def _lapsed(alias: str) -> str:
     return f"{_LIVE} AND expires_at < {dialect_of(connections[alias]).now}"
 
 
-def _find(cursor: CursorWrapper, condition: str, parameters: Sequence[Any] = ()) -> list[Dead]:
-    cursor.execute(f"SELECT {', '.join(Dead._fields)} FROM {EXECUTOR} WHERE {condition}", parameters)
-    return sorted(Dead(*row) for row in cursor.fetchall())
+def _find(cursor: CursorWrapper, condition: str, parameters: Sequence[Any] = ()) -> list[DeadExecutor]:
+    cursor.execute(f"SELECT {', '.join(DeadExecutor._fields)} FROM {EXECUTOR} WHERE {condition}", parameters)
+    return sorted(DeadExecutor(*row) for row in cursor.fetchall())
 
 
-def _declare_dead(cursor: CursorWrapper, alias: str, one: Dead, only: str) -> bool:
+def _declare_dead(cursor: CursorWrapper, alias: str, one: DeadExecutor, only: str) -> bool:
     """Write that this executor crashed, if ``only`` still holds; return whether it did."""
     crashed = _ended(alias, ExecutorStatus.CRASHED)
     cursor.execute(f"UPDATE {EXECUTOR} SET {crashed} WHERE id = {one.id:d} AND {only}")
     return bool(cursor.rowcount)
 
 
-def _log_crashes(dead: Sequence[Dead]) -> None:
+def _log_crashes(dead: Sequence[DeadExecutor]) -> None:
     for one in dead:
         logger.warning(
             "executor %s (id %d) crashed: its process %d on %s ended, or did not renew its lease",

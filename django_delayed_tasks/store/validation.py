@@ -297,16 +297,16 @@ def valid_new_queue(value: Any) -> str:
     return seen_text("queue", valid_queue(value))
 
 
-LONGEST_ERROR = 20_000
+MAX_ERROR = 20_000
 
 
 def storable(text: str) -> str:
     """Return the text with what a database cannot store replaced, and its middle left out if it is very long."""
     clean = without_unstorable(text)
-    if len(clean) <= LONGEST_ERROR:
+    if len(clean) <= MAX_ERROR:
         return clean
-    half = LONGEST_ERROR // 2
-    return f"{clean[:half]}\n… {len(clean) - LONGEST_ERROR} characters left out …\n{clean[-half:]}"
+    half = MAX_ERROR // 2
+    return f"{clean[:half]}\n… {len(clean) - MAX_ERROR} characters left out …\n{clean[-half:]}"
 
 
 DEEPEST = 31

@@ -13,7 +13,7 @@ from typing import Any
 
 from django_delayed_tasks.support.visible import unseen_in, visible, visible_lines
 
-LONGEST_MESSAGE = 20_000
+MAX_MESSAGE = 20_000
 """Characters of the message of an exception in the log, as in the history."""
 _DEEPEST = 10
 """Exceptions that were raised from each other, or are in groups, and are looked at."""
@@ -111,7 +111,7 @@ def brief(error: BaseException, depth: int = _DEEPEST) -> BaseException:
     others = {id(one): one for one in (error.__cause__, error.__context__, *parts) if one is not None}
     shorter = {key: brief(one, depth - 1) for key, one in others.items()} if depth else others
     texts = [message, *(note for note in getattr(error, "__notes__", ()) if isinstance(note, str))]
-    if all(shorter[key] is others[key] for key in others) and max(map(len, texts)) <= LONGEST_MESSAGE:
+    if all(shorter[key] is others[key] for key in others) and max(map(len, texts)) <= MAX_MESSAGE:
         return error
     alike = _alike(error, _cut(message), [shorter[id(part)] for part in parts])
     alike.__cause__, alike.__context__ = (shorter.get(id(one)) for one in (error.__cause__, error.__context__))
@@ -137,10 +137,10 @@ def _message_of(error: BaseException) -> str:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= LONGEST_MESSAGE:
+    if len(text) <= MAX_MESSAGE:
         return text
-    half = LONGEST_MESSAGE // 2
-    return f"{text[:half]}\n… {len(text) - LONGEST_MESSAGE} characters left out …\n{text[-half:]}"
+    half = MAX_MESSAGE // 2
+    return f"{text[:half]}\n… {len(text) - MAX_MESSAGE} characters left out …\n{text[-half:]}"
 
 
 def _print() -> None:

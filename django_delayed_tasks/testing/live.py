@@ -14,7 +14,7 @@ from django_delayed_tasks.store.schedules.recurrence import read_now
 
 LOOK_EVERY: Final = 0.01
 """Seconds between two looks of a test that waits."""
-MOST_SHOWN: Final = 5
+MAX_SHOWN: Final = 5
 """Tasks that a message shows."""
 OPTIONS: Final[dict[str, Any]] = {"threads": 2, "poll_interval": 0.05, "shutdown_timeout": 10.0}
 """Options that differ from those of the settings."""
@@ -74,6 +74,6 @@ class LiveExecutor:
         return tasks.filter(Q(status=TaskStatus.RUNNING) | is_due)
 
     def _said(self) -> str:
-        left = self._busy()[: MOST_SHOWN + 1]
-        names = ", ".join(f"{task} ({TaskStatus(task.status).name.lower()})" for task in left[:MOST_SHOWN])
-        return f"there are tasks left: {names}{', …' if len(left) > MOST_SHOWN else ''}"
+        left = self._busy()[: MAX_SHOWN + 1]
+        names = ", ".join(f"{task} ({TaskStatus(task.status).name.lower()})" for task in left[:MAX_SHOWN])
+        return f"there are tasks left: {names}{', …' if len(left) > MAX_SHOWN else ''}"

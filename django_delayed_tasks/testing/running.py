@@ -19,7 +19,7 @@ from django_delayed_tasks.testing.clocks import destination, under_way
 from django_delayed_tasks.testing.executing.by_hand import ByHand, by_hand
 from django_delayed_tasks.testing.runs import Ran, Runs
 
-MOST_RUNS: Final = 1000
+MAX_RUNS: Final = 1000
 """Runs of one call after which it is taken for endless."""
 
 
@@ -32,7 +32,7 @@ class _Here(local):
 _here = _Here()
 
 
-def run_due_tasks(*, max_runs: int = MOST_RUNS, using: str | None = None) -> Runs:
+def run_due_tasks(*, max_runs: int = MAX_RUNS, using: str | None = None) -> Runs:
     """Run what is due now, in this thread, connection and transaction, until nothing is due; return what ran.
 
     The order is that of an executor with one thread. Tasks that the runs add, and retries, run too if they are due.
@@ -47,7 +47,7 @@ def run_due_tasks(*, max_runs: int = MOST_RUNS, using: str | None = None) -> Run
         return Runs(runs, "" if runs else executor.waiting())
 
 
-def run_until(until: datetime | timedelta, *, max_runs: int = MOST_RUNS, using: str | None = None) -> Runs:
+def run_until(until: datetime | timedelta, *, max_runs: int = MAX_RUNS, using: str | None = None) -> Runs:
     """Run what becomes due until a moment, each at its time; return what ran.
 
     The clock is moved to each moment at which a task becomes due, and at last to the end; a timedelta counts from now.
@@ -113,8 +113,8 @@ def declare_recurring(*codes: Code, using: str | None = None) -> None:
 def run_inline(alias: str) -> None:
     """Run what is due now, unless this thread is doing so: the runs in progress are followed by what they add.
 
-    However many are due now, all of them run. What they add is taken for endless after ``MOST_RUNS`` runs.
+    However many are due now, all of them run. What they add is taken for endless after ``MAX_RUNS`` runs.
     """
     if not is_running():
         due = Task.objects.using(alias).filter(status=TaskStatus.PENDING, claim_at__lte=read_now(alias)).count()
-        run_due_tasks(max_runs=due + MOST_RUNS, using=alias)
+        run_due_tasks(max_runs=due + MAX_RUNS, using=alias)

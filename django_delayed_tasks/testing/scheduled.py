@@ -18,7 +18,7 @@ from django_delayed_tasks.triggers import Trigger
 
 NEAR: Final = timedelta(seconds=1)
 """How far a task may be from a moment that the test gives as a timedelta, unless it says otherwise."""
-MOST_SHOWN: Final = 10
+MAX_SHOWN: Final = 10
 """Tasks that a message shows."""
 
 
@@ -138,5 +138,5 @@ def _listed(tasks: Iterable[Task]) -> str:
 
 
 def _first(lines: Sequence[str]) -> list[str]:
-    more = len(lines) - MOST_SHOWN
-    return [*lines[:MOST_SHOWN], *([f"  and {more} more"] if more > 0 else [])]
+    more = len(lines) - MAX_SHOWN
+    return [*lines[:MAX_SHOWN], *([f"  and {more} more"] if more > 0 else [])]

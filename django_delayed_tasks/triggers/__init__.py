@@ -5,14 +5,14 @@
 >>> Once(datetime(2027, 1, 1, tzinfo=UTC))
 """
 
-from django_delayed_tasks.triggers.base import LONGEST_TEXT, Misfire, Once, Trigger
+from django_delayed_tasks.triggers.base import MAX_TEXT, Misfire, Once, Trigger
 from django_delayed_tasks.triggers.cron import Cron
 from django_delayed_tasks.triggers.interval import Every, Interval
 from django_delayed_tasks.triggers.misfires import next_run, next_time, run_to_start, time_of
 from django_delayed_tasks.triggers.text import parse, parse_stored
 
 __all__ = [
-    "LONGEST_TEXT",
+    "MAX_TEXT",
     "Cron",
     "Every",
     "Interval",

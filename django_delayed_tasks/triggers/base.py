@@ -14,7 +14,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.triggers import values
 
-LONGEST_TEXT = 500
+MAX_TEXT = 500
 
 
 class Misfire(StrEnum):

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.triggers.base import Trigger
 
-LONGEST_EXPRESSION = 200
+MAX_EXPRESSION = 200
 NICKNAMES: Final = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -44,9 +44,9 @@ class Cron(Trigger):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.expression, str) or len(self.expression) > LONGEST_EXPRESSION:
+        if not isinstance(self.expression, str) or len(self.expression) > MAX_EXPRESSION:
             raise InvalidTrigger(
-                "expression", self.expression, f"expected a string of at most {LONGEST_EXPRESSION} characters"
+                "expression", self.expression, f"expected a string of at most {MAX_EXPRESSION} characters"
             )
         self._set("expression", _in_fields(self.expression))
         self._set("tz", _checked(self.tz))

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Any
 
 from django_delayed_tasks.exceptions import InvalidTrigger
-from django_delayed_tasks.triggers.base import LONGEST_TEXT, Once, Trigger
+from django_delayed_tasks.triggers.base import MAX_TEXT, Once, Trigger
 from django_delayed_tasks.triggers.cron import Cron
 from django_delayed_tasks.triggers.interval import Interval
-from django_delayed_tasks.triggers.values import MOST_CAUGHT_UP, nearest
+from django_delayed_tasks.triggers.values import MAX_CAUGHT_UP, nearest
 
 _KINDS: dict[str, type[Trigger]] = {kind.__name__: kind for kind in (Once, Interval, Cron)}
 EXAMPLE = (
@@ -40,8 +40,8 @@ def parse_stored(text: str) -> Trigger:
 def _parse(text: str, *, is_stored: bool = False) -> Trigger:
     if not isinstance(text, str):
         raise InvalidTrigger("trigger", text, EXAMPLE)
-    if len(text) > LONGEST_TEXT:
-        raise InvalidTrigger("trigger", text, f"expected a string of at most {LONGEST_TEXT} characters")
+    if len(text) > MAX_TEXT:
+        raise InvalidTrigger("trigger", text, f"expected a string of at most {MAX_TEXT} characters")
     call = _call(text)
     arguments = [_literal(text, argument) for argument in call.args]
     if len({keyword.arg for keyword in call.keywords}) < len(call.keywords):
@@ -50,7 +50,7 @@ def _parse(text: str, *, is_stored: bool = False) -> Trigger:
     if is_stored:
         arguments, options = [_in_range(value) for value in arguments], {k: _in_range(v) for k, v in options.items()}
         if type(options.get("limit")) is int:
-            options["limit"] = min(options["limit"], MOST_CAUGHT_UP)
+            options["limit"] = min(options["limit"], MAX_CAUGHT_UP)
     try:
         return _KINDS[call.func.id](*arguments, **options)  # type: ignore[attr-defined]
     except TypeError as error:

@@ -8,7 +8,7 @@ from typing import Any
 from django_delayed_tasks.exceptions import InvalidTrigger
 
 LONGEST = timedelta(days=366 * 100)
-MOST_CAUGHT_UP = 1000
+MAX_CAUGHT_UP = 1000
 """The most missed times that are made up for: each catch-up run computes all of them."""
 FIRST = datetime(1000, 1, 2, tzinfo=UTC)
 LAST = datetime(9999, 12, 30, 23, 59, 59, 999999, tzinfo=UTC)
@@ -63,9 +63,9 @@ def positive(name: str, value: Any) -> int:
 
 
 def limit(name: str, value: Any) -> int:
-    """Return the value, a number of missed times to make up for, if it is from 1 to :data:`MOST_CAUGHT_UP`."""
-    if positive(name, value) > MOST_CAUGHT_UP:
-        raise InvalidTrigger(name, value, f"expected at most {MOST_CAUGHT_UP}: each run computes that many times")
+    """Return the value, a number of missed times to make up for, if it is from 1 to :data:`MAX_CAUGHT_UP`."""
+    if positive(name, value) > MAX_CAUGHT_UP:
+        raise InvalidTrigger(name, value, f"expected at most {MAX_CAUGHT_UP}: each run computes that many times")
     return int(value)
 
 

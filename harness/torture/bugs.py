@@ -85,7 +85,7 @@ def slots_for_all() -> None:
     permits: Any = import_module("django_delayed_tasks.executor.limits.permits")
 
     def with_slots(self: Any, tasks: dict[Any, str], most: int) -> Any:
-        return permits.Permitted(tasks, list(tasks)[:most], {}, {}, {})
+        return permits.PermitDecision(tasks, list(tasks)[:most], {}, {}, {})
 
     permits.Permits._with_slots = with_slots
 

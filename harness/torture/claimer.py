@@ -7,7 +7,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.claiming.levels import FullScans
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, look
 from django_delayed_tasks.store.claiming.request import ClaimRequest
@@ -33,7 +33,7 @@ class Claimer:
         took = time.perf_counter() - began
         claimed = executor.queue.take_back()
         executor.held.finish([task.claim for task in claimed])
-        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE, keep=False) for task in claimed])
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.GONE, keep=False) for task in claimed])
         executor.held.remove([task.claim for task in claimed])
         return len(claimed), took
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.messages import get_messages
 from django.test import Client
 
-MOST_PAGES = 50
+MAX_PAGES = 50
 
 
 def rows_of(response: Any) -> list[dict[str, str]]:
@@ -81,8 +81,8 @@ def hidden_of(response: Any) -> dict[str, list[str]]:
 
 def confirm(client: Client, address: str, response: Any, **query: str) -> Any:
     """Say yes to the question that a page asks, and follow the questions about the rest."""
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         if response.status_code != 200 or "confirmed" not in hidden_of(response):
             return response
         response = client.post(address, hidden_of(response), query_params=query)
-    raise AssertionError(f"there is no end after {MOST_PAGES} pages")
+    raise AssertionError(f"there is no end after {MAX_PAGES} pages")

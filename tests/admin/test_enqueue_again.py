@@ -120,7 +120,7 @@ def test_reasons_are_said_once_each(boss: Client) -> None:
     TaskRun.objects.bulk_create(copies)
     boxes["_selected_action"] = list(TaskRun.objects.filter(biz_code__startswith="gone").values_list("pk", flat=True))
     said = messages_of(confirm(boss, LIST, boss.post(LIST, boxes)))
-    assert len(said) == again.MOST_PROBLEMS + 1
+    assert len(said) == again.MAX_PROBLEMS + 1
     assert said[-1] == "4 more were not enqueued again, for other reasons."
 
 

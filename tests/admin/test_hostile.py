@@ -262,5 +262,5 @@ def test_data_that_is_too_long_is_refused_before_it_is_parsed(boss: Client) -> N
 def test_stored_data_that_would_be_long_when_indented_is_shown_on_one_line() -> None:
     deep = json.loads(nested(900))
     for value in (deep, [[[[[1] * 200_000]]]]):
-        assert len(columns.pretty_json(value)) <= columns.LONGEST_INDENTED
+        assert len(columns.pretty_json(value)) <= columns.MAX_INDENTED
     assert columns.pretty_json({"a": [1]}) == '{\n  "a": [\n    1\n  ]\n}'

@@ -113,7 +113,7 @@ class TestLooks:
 
     def test_no_more_than_the_limit(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         for module in (queues, backlogs):
-            monkeypatch.setattr(module, "MOST_QUEUES", 3)
+            monkeypatch.setattr(module, "MAX_QUEUES", 3)
         Task._base_manager.bulk_create(new_task(f"{i}", queue=f"q{i}") for i in range(5))
         response = boss.get(LIST)
         assert [row["name"] for row in rows_of(response)] == ["q0", "q1", "q2"]

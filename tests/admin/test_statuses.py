@@ -111,7 +111,7 @@ class TestByError:
         assert len(found) == (0 if error else 6)
 
     def test_with_many_levels(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("django_delayed_tasks.admin.lists.segments.MOST_LEVELS", 0)
+        monkeypatch.setattr("django_delayed_tasks.admin.lists.segments.MAX_LEVELS", 0)
         assert rows_of(boss.get(ERRORS))[0]["number.second"] == "<b>not today</b>"
         monkeypatch.setattr(errors, "MOST", 2)
         html = boss.get(ERRORS).content.decode()

@@ -113,7 +113,7 @@ class TestOrder:
 
     @pytest.mark.usefixtures("of_every_kind")
     def test_with_many_levels_it_is_that_of_the_index(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("django_delayed_tasks.admin.lists.segments.MOST_LEVELS", 1)
+        monkeypatch.setattr("django_delayed_tasks.admin.lists.segments.MAX_LEVELS", 1)
         assert set(numbers_of(boss.get(LIST))) == set(self.EXPECTED)
 
     def test_ends_somewhere(self, boss: Client) -> None:
@@ -167,7 +167,7 @@ class TestFilters:
 
     @pytest.mark.parametrize("levels", [0, 1])
     def test_overdue_on_many_levels(self, boss: Client, monkeypatch: pytest.MonkeyPatch, levels: int) -> None:
-        monkeypatch.setattr("django_delayed_tasks.admin.lists.filters.MOST_LEVELS", levels)
+        monkeypatch.setattr("django_delayed_tasks.admin.lists.filters.MAX_LEVELS", levels)
         assert set(numbers_of(boss.get(LIST, {"due": "overdue"}))) == {"overdue", "now"}
 
     def test_nothing_is_pending(self, boss: Client) -> None:
@@ -185,7 +185,7 @@ class TestFilters:
         """Callers name queues: each of twenty thousand as a choice made a page of megabytes."""
         Task._base_manager.bulk_create(new_task(f"{i}", queue=f"q{i:04}") for i in range(300))
         html = boss.get(LIST, {"queue": "q0299"}).content.decode()
-        assert len(set(re.findall(r"\?queue=(q\d+)", html))) <= filters.MOST_QUEUES
+        assert len(set(re.findall(r"\?queue=(q\d+)", html))) <= filters.MAX_QUEUES
         assert "queue=q0000" in html
         assert numbers_of(boss.get(LIST, {"queue": "q0299"})) == ["299"]
 
@@ -272,7 +272,7 @@ class TestManyTasks:
 
     @pytest.fixture(autouse=True)
     def many(self, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(task_list, "MOST_READ", 9)
+        monkeypatch.setattr(task_list, "MAX_READ", 9)
         monkeypatch.setattr(filters, "RECENT", 5)
         Task._base_manager.bulk_create(new_task(f"task {i}", NOW - i * HOUR) for i in range(10))
         take_survey("default")

@@ -213,7 +213,7 @@ class TestConflict:
 
 class TestByHandler:
     def declared(self, text: str = NIGHTLY, queue: str = "shop") -> Task:
-        declare.declare("default", [declare.Declared(CODE, text, queue, 7)])
+        declare.declare("default", [declare.DeclaredTask(CODE, text, queue, 7)])
         return Task.objects.get(biz_code=CODE, biz_num=declare.NUM)
 
     def test_is_said(self, boss: Client) -> None:

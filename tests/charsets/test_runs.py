@@ -12,7 +12,7 @@ from django_delayed_tasks.leases import Pool, mutex
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.store.records.progress import Report, write_progress
 from django_delayed_tasks.store.resources import line
-from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.resources.resources import WantedResource
 from tests.charsets.texts import MIXED, TEXTS, TWINS
 from tests.executor.parts import add, claim, drain, handler_of, registered
 from tests.store import verbs
@@ -99,11 +99,11 @@ def test_a_mutex_and_its_state_are_told_apart() -> None:
 def test_pools_and_who_waits_for_them_are_told_apart() -> None:
     for one, other in TWINS:
         Pool(one).add("resource")
-        place = line.enter(ALIAS, Wanted(one, ""), HOUR)
+        place = line.enter(ALIAS, WantedResource(one, ""), HOUR)
         with pytest.raises(UnknownPool), Pool(other).lease(wait=0):
             pass
-        assert line.look(ALIAS, Wanted(other, "")).ahead == 0
-        assert line.look(ALIAS, Wanted(one, ""), place).is_in_line
+        assert line.look(ALIAS, WantedResource(other, "")).ahead == 0
+        assert line.look(ALIAS, WantedResource(one, ""), place).is_in_line
 
 
 def test_keys_of_a_limit_are_told_apart() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.models import Executor
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import claim_one, handler_of
@@ -30,7 +30,7 @@ def run_once(handle: Any, task: Any = None, **attributes: Any) -> Settlement | N
     return run_one(task or claim_one(), handler_of(handle, atomic=True, **attributes), DatabaseClock())
 
 
-def settled_later(settlement: Settlement | None) -> Then | None:
+def settled_later(settlement: Settlement | None) -> NextState | None:
     """Return the result of the settler's attempt."""
     assert settlement is not None
     return settle("default", [settlement]).became.get(settlement.claim)

@@ -11,7 +11,7 @@ from django_delayed_tasks import Retry, TaskException, clock, shutdown, start
 from django_delayed_tasks.executor import executor as module
 from django_delayed_tasks.executor.membership.lease import NEVER, Lease
 from django_delayed_tasks.models import Executor, Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -274,6 +274,6 @@ def test_nothing_of_an_abandoned_run_counts_later() -> None:
     handler_of(lambda task: None)
     add()
     [task] = claim(registered())
-    settle("default", [Settlement(task.claim, RunOutcome.RETRIED, Then.RETRY)])
-    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]).became == {}
+    settle("default", [Settlement(task.claim, RunOutcome.RETRIED, NextState.RETRY)])
+    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.GONE)]).became == {}
     assert Task.objects.get().status == TaskStatus.PENDING

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskException
-from django_delayed_tasks.executor.running.deciding import Raised, decide
+from django_delayed_tasks.executor.running.deciding import RaisedError, decide
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import Done, Fail, Reschedule, Retry
@@ -131,7 +131,7 @@ OUTCOMES = (
     | st.builds(Reschedule, MOMENTS | ANYTHING, ANYTHING)
     | st.builds(Retry, MOMENTS | ANYTHING, TEXTS)
     | st.builds(Fail, TEXTS | ANYTHING)
-    | st.builds(Raised, st.builds(ValueError), TEXTS)
+    | st.builds(RaisedError, st.builds(ValueError), TEXTS)
 )
 
 

@@ -9,15 +9,15 @@ from django_delayed_tasks.leases import Lease
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import line, resources
-from django_delayed_tasks.store.resources.resources import Grant, Wanted
+from django_delayed_tasks.store.resources.resources import Grant, WantedResource
 from tests.store.verbs import ALIAS, NOW
 
 POOL = "proxies"
 TTL = timedelta(seconds=60)
 
 
-def wanted(name: str = "") -> Wanted:
-    return Wanted(POOL, name)
+def wanted(name: str = "") -> WantedResource:
+    return WantedResource(POOL, name)
 
 
 def add(*names: str) -> None:

@@ -18,7 +18,7 @@ from django_delayed_tasks.admin.steering import row_actions
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import resources
-from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.resources.resources import WantedResource
 from tests.admin.pages import confirm, messages_of, rows_of
 from tests.leases.rows import TTL, add, later, row, taken, wanted
 from tests.store.verbs import ALIAS
@@ -94,7 +94,7 @@ def test_one_that_is_kept_after_its_work(boss: Client) -> None:
 
 def test_what_limits_are_made_of_is_hidden(boss: Client) -> None:
     for pool in ("ddt.slots.pay", "ddt.starts.pay", "ddt.slotsmachine", "a", "z"):
-        resources.add(ALIAS, Wanted(pool, "1"))
+        resources.add(ALIAS, WantedResource(pool, "1"))
     assert [cells["pool_"] for cells in rows_of(boss.get(LIST))] == ["a", "ddt.slotsmachine", "z"]
     assert names(boss.get(LIST, {"pool": "ddt.slots.pay"})) == []
     html = boss.get(LIST).content.decode()
@@ -112,7 +112,7 @@ def test_hidden_pools_do_not_use_up_those_that_are_offered(boss: Client) -> None
     Resource.objects.bulk_create(
         Resource(pool=f"ddt.slots.{i:03}", name="1", version=1, busy_before=clock.EPOCH) for i in range(150)
     )
-    resources.add(ALIAS, Wanted("proxies", "1"))
+    resources.add(ALIAS, WantedResource("proxies", "1"))
     with CaptureQueriesContext(connection) as context:
         assert "?pool=proxies" in boss.get(LIST).content.decode()
     assert len(context.captured_queries) < 15

@@ -15,7 +15,7 @@ from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.leases.waiting import drop_broken, reconnecting
 from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources import line
-from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.resources.resources import WantedResource
 from tests.leases.rows import POOL, add, free_names
 from tests.sessions import sessions
 from tests.threads import in_thread, start_thread
@@ -123,7 +123,7 @@ def test_it_broke_just_after_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
             break_connection()
 
     monkeypatch.setattr(connection, COMMIT, commit)
-    place = reconnecting("default", lambda: line.enter("default", Wanted("proxies"), timedelta(seconds=60)))
+    place = reconnecting("default", lambda: line.enter("default", WantedResource("proxies"), timedelta(seconds=60)))
     assert broken.is_set()
     assert connection.get_autocommit()
     assert Waiter.objects.filter(pk=place).exists()

@@ -9,7 +9,7 @@ from django.db import DatabaseError, OperationalError
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases import acquiring, mutex
 from django_delayed_tasks.store.resources import line
-from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.resources.resources import WantedResource
 from tests.threads import in_thread
 
 pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
@@ -25,7 +25,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> list[DatabaseError]:
     pending: list[DatabaseError] = []
     look: Callable[..., Any] = line.look
 
-    def failing(alias: str, wanted: Wanted, place: int) -> Any:
+    def failing(alias: str, wanted: WantedResource, place: int) -> Any:
         if place != line.LAST and pending:
             raise pending.pop()
         return look(alias, wanted, place)

@@ -51,7 +51,7 @@ def test_each_goes_for_another_one() -> None:
 
 def test_lines_do_not_meet() -> None:
     add("a")
-    for other in (resources.Wanted("others"), wanted("a")):
+    for other in (resources.WantedResource("others"), wanted("a")):
         line.enter(ALIAS, other, MINUTE)
     assert line.look(ALIAS, wanted(), line.LAST).ahead == 0
 
@@ -153,12 +153,13 @@ def test_a_waiter_is_woken_only_by_what_it_wants() -> None:
     """One of a pool by each resource of it, one of a mutex by that mutex."""
     with ExitStack() as stack:
         proxy, index = (
-            stack.enter_context(standing(ALIAS, one))[1].woken for one in (wanted(), resources.Wanted(MUTEXES, "index"))
+            stack.enter_context(standing(ALIAS, one))[1].woken
+            for one in (wanted(), resources.WantedResource(MUTEXES, "index"))
         )
         for given_back, woken in {
-            resources.Wanted(MUTEXES, "other"): [],
-            resources.Wanted("others", "a"): [],
-            resources.Wanted(MUTEXES, "index"): [index],
+            resources.WantedResource(MUTEXES, "other"): [],
+            resources.WantedResource("others", "a"): [],
+            resources.WantedResource(MUTEXES, "index"): [index],
             wanted("a"): [proxy],
         }.items():
             wake(ALIAS, given_back)

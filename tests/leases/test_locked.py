@@ -6,7 +6,7 @@ from django.db import transaction
 
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.store.resources import resources
-from django_delayed_tasks.store.resources.resources import Renewed
+from django_delayed_tasks.store.resources.resources import RenewalResult
 from tests.leases.rows import TTL, add, make_due, taken
 from tests.store.verbs import ALIAS
 from tests.threads import in_thread
@@ -21,7 +21,7 @@ def test_a_renewal_waits_for_no_other_transaction(commits: bool) -> None:
     add("a", "b")
     held, other = taken("a"), taken("b")
 
-    def renew() -> Renewed:
+    def renew() -> RenewalResult:
         return resources.renew(ALIAS, [(held, TTL), (other, TTL)])
 
     with transaction.atomic():

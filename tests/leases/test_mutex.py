@@ -255,7 +255,7 @@ def test_one_object_is_not_for_two_threads() -> None:
 def test_a_disabled_one_is_given_to_no_caller() -> None:
     with mutex("index"):
         pass
-    resources.enable(ALIAS, resources.Wanted(resources.MUTEXES, "index"), False)
+    resources.enable(ALIAS, resources.WantedResource(resources.MUTEXES, "index"), False)
     with pytest.raises(ResourceUnavailable), mutex("index"):
         pass
 

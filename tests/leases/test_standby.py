@@ -15,7 +15,7 @@ from django_delayed_tasks.leases import ResourceUnavailable, acquiring, mutex
 from django_delayed_tasks.leases.acquiring import TRIES
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import line, resources
-from django_delayed_tasks.store.resources.resources import MUTEXES, Wanted
+from django_delayed_tasks.store.resources.resources import MUTEXES, WantedResource
 from tests.store.meters import statements
 from tests.store.verbs import ALIAS
 from tests.threads import in_thread, start_thread
@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
-WANTED = Wanted(MUTEXES, "index")
+WANTED = WantedResource(MUTEXES, "index")
 BUSY: dict[str, list[object]] = {
     "sqlite": ["database is locked"],
     "mysql": [1205, "Lock wait timeout exceeded"],

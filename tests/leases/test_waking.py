@@ -10,7 +10,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.leases import Lease, Pool, mutex
 from django_delayed_tasks.leases.waiting import Pauses, wake
 from django_delayed_tasks.leases.waiting import standing as stand
-from django_delayed_tasks.store.resources.resources import MUTEXES, Wanted
+from django_delayed_tasks.store.resources.resources import MUTEXES, WantedResource
 from tests.leases.rows import POOL, add, force, wanted
 from tests.store.verbs import ALIAS
 from tests.threads import in_thread
@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 @contextmanager
-def standing(what: Wanted, count: int = 1) -> Iterator[list[Event]]:
+def standing(what: WantedResource, count: int = 1) -> Iterator[list[Event]]:
     """Let ``count`` contenders wait for it in this process; the event of each is set when it is to look at once."""
     with ExitStack() as stack:
         yield [stack.enter_context(stand(ALIAS, what))[1].woken for _ in range(count)]
 
 
 def test_a_mutex_that_is_given_back() -> None:
-    with mutex("index") as lease, standing(Wanted(MUTEXES, "index")) as [woken]:
+    with mutex("index") as lease, standing(WantedResource(MUTEXES, "index")) as [woken]:
         assert not woken.is_set()
         assert lease.release()
         assert woken.is_set()
@@ -46,7 +46,7 @@ def quarantine(lease: Lease) -> None:
 
 @pytest.mark.parametrize("end", [quarantine, force])
 def test_what_is_not_free_now_or_was_not_ours_wakes_none(end: Callable[[Lease], None]) -> None:
-    with mutex("index") as lease, standing(Wanted(MUTEXES, "index")) as [woken]:
+    with mutex("index") as lease, standing(WantedResource(MUTEXES, "index")) as [woken]:
         end(lease)
         lease.release()
         assert not woken.is_set()
@@ -72,7 +72,7 @@ def test_when_all_know_already_none_is_woken_twice() -> None:
 
 
 def test_whichever_thread_gives_it_back() -> None:
-    with mutex("index") as lease, standing(Wanted(MUTEXES, "index")) as [woken]:
+    with mutex("index") as lease, standing(WantedResource(MUTEXES, "index")) as [woken]:
         assert in_thread(lease.release)
         assert woken.is_set()
 

@@ -99,7 +99,7 @@ def test_the_view_counts_what_this_process_ran(counting: meter.Meter) -> None:
 
 
 def test_many_queues_and_pools_have_one_series_for_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "MOST_SERIES", 2)
+    monkeypatch.setattr(cluster, "MAX_SERIES", 2)
     handler_of(lambda task: None, queue="zebra")
     now = timezone.now()
     for queue, minutes in (("zebra", 1), ("a", 2), ("b", 3), ("c", 5), ("others", 4)):

@@ -33,7 +33,7 @@ from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store import notices
 from django_delayed_tasks.store.notices import postgres, wakeup
 from django_delayed_tasks.store.resources import resources
-from django_delayed_tasks.store.resources.resources import Grant, Wanted
+from django_delayed_tasks.store.resources.resources import Grant, WantedResource
 from tests.executor.parts import executing, handler_of
 from tests.pgbouncer.conftest import SESSIONS
 from tests.threads import start_thread
@@ -110,7 +110,7 @@ def test_leases() -> None:
 
 
 def test_a_lease_that_stays_locked_leaves_nothing_to_other_sessions() -> None:
-    resources.ensure("default", Wanted(resources.MUTEXES, "index"))
+    resources.ensure("default", WantedResource(resources.MUTEXES, "index"))
     row = Resource.objects.get()
     grant = resources.take("default", (row.pk, row.version), "holder", HOUR)
     assert grant is not None

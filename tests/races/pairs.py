@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task, TaskRun
-from django_delayed_tasks.states import IfExistsName, RunOutcome, Then
+from django_delayed_tasks.states import IfExistsName, NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.store import verbs
-from tests.store.model import Model, Wanted
+from tests.store.model import Model, WantedResource
 from tests.store.test_model import seen
 from tests.store.verbs import ALIAS, CODE, HOUR, NOW
 
@@ -56,7 +56,7 @@ def adding(mode: IfExistsName, *, once: bool = False, many: bool = False) -> Cal
             return "TaskExists"
 
     def model(model: Model) -> Any:
-        said = model.add(NOW, Wanted(NEW, "new", once=once), mode)
+        said = model.add(NOW, WantedResource(NEW, "new", once=once), mode)
         return said if said == "TaskExists" or not many else int(said not in ("kept", "filtered"))
 
     return each(real, model)
@@ -72,13 +72,13 @@ ADDS = {
 }
 
 
-def settling(then: Then, outcome: RunOutcome, **rest: Any) -> Call:
+def settling(then: NextState, outcome: RunOutcome, **rest: Any) -> Call:
     def real(subject: Subject) -> Any:
         assert subject.run
-        settlement = Settlement(subject.run.claim, outcome, then, keep=then is not Then.RELEASED, **rest)
+        settlement = Settlement(subject.run.claim, outcome, then, keep=then is not NextState.RELEASED, **rest)
         return next(iter(verbs.settle(settlement).values()), None)
 
-    return each(real, lambda model: model.end(NOW, then, AGAIN, None if then is Then.RELEASED else outcome))
+    return each(real, lambda model: model.end(NOW, then, AGAIN, None if then is NextState.RELEASED else outcome))
 
 
 def claim_all(subjects: list[Subject]) -> dict[str, Any]:
@@ -107,13 +107,13 @@ def by_identity(verb: Callable[..., Any], model: Callable[[Model], Any], *given:
 CALLS: dict[str, Call] = {
     "claim": Call(claim_all, claim_model, of_all=True),
     "reap": Call(reap_all, lambda model: model.reap(NOW, 3), of_all=True),
-    "done": settling(Then.GONE, RunOutcome.DONE),
-    "done once": settling(Then.GONE, RunOutcome.DONE, once=True),
-    "again": settling(Then.AGAIN, RunOutcome.RESCHEDULED, when=AGAIN),
-    "recur": settling(Then.RECUR, RunOutcome.DONE, when=AGAIN),
-    "retry": settling(Then.RETRY, RunOutcome.RETRIED, after=2 * HOUR),
-    "failed": settling(Then.FAILED, RunOutcome.FAILED),
-    "release": settling(Then.RELEASED, RunOutcome.LOST),
+    "done": settling(NextState.GONE, RunOutcome.DONE),
+    "done once": settling(NextState.GONE, RunOutcome.DONE, once=True),
+    "again": settling(NextState.AGAIN, RunOutcome.RESCHEDULED, when=AGAIN),
+    "recur": settling(NextState.RECUR, RunOutcome.DONE, when=AGAIN),
+    "retry": settling(NextState.RETRY, RunOutcome.RETRIED, after=2 * HOUR),
+    "failed": settling(NextState.FAILED, RunOutcome.FAILED),
+    "release": settling(NextState.RELEASED, RunOutcome.LOST),
     "cancel": by_identity(api.cancel_task, Model.cancel),
     "pause": by_identity(api.pause_task, Model.pause),
     "resume": by_identity(api.resume_task, lambda model: model.resume(NOW)),
@@ -153,7 +153,7 @@ PAIRS: dict[str, list[str]] = {
 def _add_old(*, once: bool) -> Call:
     return each(
         lambda subject: str(api.add_task(verbs.task(subject.num, OLD, biz_ext="old"), once=once).action),
-        lambda model: model.add(NOW, Wanted(OLD, "old", once=once), "replace"),
+        lambda model: model.add(NOW, WantedResource(OLD, "old", once=once), "replace"),
     )
 
 

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 
 from django_delayed_tasks import api
 from django_delayed_tasks.models import TaskRun
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from tests.races.blocking import PATIENCE, wait_until_blocked
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR
@@ -63,7 +63,11 @@ def test_a_settlement(live_db: str) -> None:
     api.add_tasks(verbs.task(num) for num in "abc")
     a, b, c = sorted(verbs.claim(), key=str)
     thens = lose(lambda: verbs.settle(*map(verbs.done, (a, b, c))), first="a", middle="b", last="c")
-    assert thens == {a.claim: Then.AGAIN if verbs.row("a") else Then.GONE, b.claim: Then.AGAIN, c.claim: Then.AGAIN}
+    assert thens == {
+        a.claim: NextState.AGAIN if verbs.row("a") else NextState.GONE,
+        b.claim: NextState.AGAIN,
+        c.claim: NextState.AGAIN,
+    }
     assert [verbs.outcomes(num) for num in "abc"] == [[RunOutcome.DONE]] * 3
     assert all(verbs.present(num).when == verbs.present(num).claim_at for num in "abc")
 

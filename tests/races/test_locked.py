@@ -12,7 +12,7 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.settler import ProgressReports
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -60,8 +60,8 @@ def numbers_left() -> set[str]:
     return set(Task.objects.values_list("biz_num", flat=True))
 
 
-@pytest.mark.parametrize("outcome", [(RunOutcome.DONE, Then.GONE), (RunOutcome.RETRIED, Then.RETRY)])
-def test_the_settler_continues_with_the_others(outcome: tuple[RunOutcome, Then]) -> None:
+@pytest.mark.parametrize("outcome", [(RunOutcome.DONE, NextState.GONE), (RunOutcome.RETRIED, NextState.RETRY)])
+def test_the_settler_continues_with_the_others(outcome: tuple[RunOutcome, NextState]) -> None:
     tasks = claimed("a", "b", "c")
     held = Held(ExecutorOptions())
     held.add(tasks)
@@ -86,7 +86,7 @@ def test_the_settler_may_be_ended_meanwhile() -> None:
     settler = settler_of(held)
     settler.start()
     with locked_by_a_caller("a"):
-        held.put_end(Settlement(task.claim, RunOutcome.DONE, Then.GONE))
+        held.put_end(Settlement(task.claim, RunOutcome.DONE, NextState.GONE))
         assert not settler.finish(timeout=3)
         wait_until(lambda: not settler.is_alive)
     assert Task.objects.get().status == TaskStatus.RUNNING
@@ -94,20 +94,20 @@ def test_the_settler_may_be_ended_meanwhile() -> None:
 
 def test_what_waits_is_told_from_what_is_gone() -> None:
     gone, locked, free = claimed("a", "b", "c")
-    settle("default", [Settlement(gone.claim, RunOutcome.DONE, Then.GONE)])
+    settle("default", [Settlement(gone.claim, RunOutcome.DONE, NextState.GONE)])
     with locked_by_a_caller("b"):
-        ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in (gone, locked, free)]
-        assert settle("default", ends, Wait.A_SECOND)[:2] == ({free.claim: Then.GONE}, {locked.claim})
+        ends = [Settlement(task.claim, RunOutcome.DONE, NextState.GONE) for task in (gone, locked, free)]
+        assert settle("default", ends, Wait.A_SECOND)[:2] == ({free.claim: NextState.GONE}, {locked.claim})
 
 
 def test_the_settler_waits_no_longer_for_the_history() -> None:
     """An index is being made on it, say: the settlements have to wait, and the settler's thread is not stuck."""
     [task] = claimed("a")
-    ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]
+    ends = [Settlement(task.claim, RunOutcome.DONE, NextState.GONE)]
     with history_locked():
         ended = start_thread(lambda: settle("default", ends, Wait.A_SECOND)).result(timeout=20)
         assert ended[:2] == ({}, {task.claim})
-    assert settle("default", ends, Wait.A_SECOND)[:2] == ({task.claim: Then.GONE}, set())
+    assert settle("default", ends, Wait.A_SECOND)[:2] == ({task.claim: NextState.GONE}, set())
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def test_the_reaper_takes_the_others() -> None:
     executors.retire("default", tasks[0].executor)
     with locked_by_a_caller("b"):
         assert set(reap("default", 3)) == {task.claim for task in tasks if task.biz_num != "b"}
-    assert set(reap("default", 3).values()) == {Then.AGAIN}  # at the schedule that the caller gave it
+    assert set(reap("default", 3).values()) == {NextState.AGAIN}  # at the schedule that the caller gave it
     assert not Task.objects.filter(status=TaskStatus.RUNNING).exists()
     assert numbers_left() == {"a", "b", "c"}
 

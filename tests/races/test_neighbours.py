@@ -7,7 +7,7 @@ from django.db import transaction
 
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import TaskStatus, Then
+from django_delayed_tasks.states import NextState, TaskStatus
 from django_delayed_tasks.store.claiming.strategies import Strategy
 from django_delayed_tasks.store.settling.reap import reap
 from tests.races.blocking import wait_until_blocked, wait_until_passed_by
@@ -50,7 +50,7 @@ def test_other_tasks_are_not_held_up(live_db: str, strategy: Strategy, call: str
         ]
 
     created = [] if call in NEW else ["created", 2]
-    expected = [["d next"], 2, 2, Then.AGAIN, "replaced", True, "cancelled", created]
+    expected = [["d next"], 2, 2, NextState.AGAIN, "replaced", True, "cancelled", created]
     with transaction.atomic():
         OPEN[call]()
         others = start_thread(everything_else)
@@ -87,7 +87,7 @@ def test_a_reap_of_what_is_being_changed(live_db: str) -> None:
         verbs.settle(verbs.done(runs["b"]))
         reaping = start_thread(lambda: reap(ALIAS, 3))
         wait_until_passed_by(reaping)
-    assert reaping.result() == {runs[num].claim: Then.RESCUED for num in "ac"}
+    assert reaping.result() == {runs[num].claim: NextState.RESCUED for num in "ac"}
 
 
 def test_a_caller_who_waits_for_a_settlement_is_no_deadlock(live_db: str) -> None:
@@ -109,7 +109,7 @@ def test_a_caller_who_waits_for_a_settlement_is_no_deadlock(live_db: str) -> Non
         calling = start_thread(call)
         wait_until_blocked(settling, calling)
     ends = settling.result()
-    assert ends[b.claim] is Then.AGAIN
+    assert ends[b.claim] is NextState.AGAIN
     # SQLite lets in any of those who wait.
-    assert (calling.result(), ends[a.claim]) in {("created", Then.GONE), ("deferred", Then.AGAIN)}
+    assert (calling.result(), ends[a.claim]) in {("created", NextState.GONE), ("deferred", NextState.AGAIN)}
     assert verbs.present("a").status == TaskStatus.PENDING

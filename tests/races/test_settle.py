@@ -7,7 +7,7 @@ import pytest
 from django.db import connection, transaction
 
 from django_delayed_tasks import api
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -39,7 +39,7 @@ def test_add_before_a_settlement(live_db: str, end: str) -> None:
         settling = start_thread(lambda: verbs.settle(verbs.done(run)))
         wait_until_blocked(settling)
         stays = ended_so(end)
-    assert settling.result() == {run.claim: Then.AGAIN if stays else Then.GONE}
+    assert settling.result() == {run.claim: NextState.AGAIN if stays else NextState.GONE}
     row = verbs.row()
     assert (row and (row.status, row.biz_ext)) == ((TaskStatus.PENDING, "new") if stays else None)
     assert verbs.outcomes() == [RunOutcome.DONE]
@@ -53,7 +53,7 @@ def test_reschedule_before_a_settlement(live_db: str, end: str) -> None:
         settling = start_thread(lambda: verbs.settle(verbs.failed(run)))
         wait_until_blocked(settling)
         stays = ended_so(end)
-    assert settling.result() == {run.claim: Then.AGAIN if stays else Then.FAILED}
+    assert settling.result() == {run.claim: NextState.AGAIN if stays else NextState.FAILED}
     assert verbs.present().status == (TaskStatus.PENDING if stays else TaskStatus.FAILED)
 
 
@@ -67,9 +67,9 @@ def test_cancel_before_a_settlement(live_db: str, make: Callable[[ClaimedTask], 
         wait_until_blocked(settling)
         stays = ended_so(end)
     settlement = make(run)
-    assert settling.result() == {run.claim: Then.GONE if stays else settlement.then}
-    assert (verbs.row() is None) == (stays or settlement.then is Then.GONE)
-    cancelled = stays and settlement.then is not Then.GONE
+    assert settling.result() == {run.claim: NextState.GONE if stays else settlement.then}
+    assert (verbs.row() is None) == (stays or settlement.then is NextState.GONE)
+    cancelled = stays and settlement.then is not NextState.GONE
     assert verbs.outcomes() == [RunOutcome.CANCELLED if cancelled else settlement.outcome]
 
 
@@ -110,11 +110,11 @@ def test_reap_before_a_settlement(live_db: str, end: str) -> None:
     """Declared dead while it was still at work: it writes nothing."""
     run = running()
     with transaction.atomic():
-        assert reap(ALIAS, 3) == {run.claim: Then.RESCUED}
+        assert reap(ALIAS, 3) == {run.claim: NextState.RESCUED}
         settling = start_thread(lambda: verbs.settle(verbs.done(run)))
         wait_until_blocked(settling)
         stays = ended_so(end)
-    assert settling.result() == ({} if stays else {run.claim: Then.GONE})
+    assert settling.result() == ({} if stays else {run.claim: NextState.GONE})
     assert (verbs.row() is None) != stays
     assert verbs.outcomes() == [RunOutcome.LOST if stays else RunOutcome.DONE]
 
@@ -128,7 +128,7 @@ def test_settlement_before_a_reap(live_db: str, end: str) -> None:
         wait_until_passed_by(reaping)
         stays = ended_so(end)
     became = reaping.result() | reap(ALIAS, 3)
-    assert became == ({} if stays else {run.claim: Then.RESCUED})
+    assert became == ({} if stays else {run.claim: NextState.RESCUED})
     assert verbs.outcomes() == [RunOutcome.DONE if stays else RunOutcome.LOST]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from django_delayed_tasks import Task, add_task
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Interval
 from tests.executor.parts import claim, handler_of, registered
@@ -53,7 +53,7 @@ class Machine:
         with frozen_at(NOON):
             add_task(Task(biz_code="recurring", biz_num="1", trigger=trigger, **fields))
 
-    def run_at(self, minute: float, takes: timedelta = timedelta()) -> Then | None:
+    def run_at(self, minute: float, takes: timedelta = timedelta()) -> NextState | None:
         """Claim and run what is due then; what became of it."""
         self.clock.moment, self.takes = NOON + minute * MINUTE, takes
         with frozen_at(self.clock.moment):

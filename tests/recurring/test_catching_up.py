@@ -11,9 +11,9 @@ from django_delayed_tasks import Task, add_task, pause_task, resume_task
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import TaskStatus, Then
+from django_delayed_tasks.states import NextState, TaskStatus
 from django_delayed_tasks.triggers import Cron, Interval, parse, parse_stored
-from django_delayed_tasks.triggers.values import MOST_CAUGHT_UP
+from django_delayed_tasks.triggers.values import MAX_CAUGHT_UP
 from tests.recurring.machine import MINUTE, NOON, Machine
 
 pytestmark = pytest.mark.django_db
@@ -52,12 +52,12 @@ def spoil() -> None:
 def test_a_row_with_a_huge_limit_runs_and_continues(machine: Machine, looks: Looks) -> None:
     machine.add(Cron("* * * * * *", misfire="catch_up"))
     spoil()
-    assert machine.run_at(WEEK) == Then.RECUR
-    assert machine.seen == [(WEEK - (MOST_CAUGHT_UP - 1) / 60, None)]
-    assert looks.count <= 3 * (MOST_CAUGHT_UP + 3)
+    assert machine.run_at(WEEK) == NextState.RECUR
+    assert machine.seen == [(WEEK - (MAX_CAUGHT_UP - 1) / 60, None)]
+    assert looks.count <= 3 * (MAX_CAUGHT_UP + 3)
     assert TaskRow.objects.get().status == TaskStatus.PENDING
-    assert machine.run_at(WEEK) == Then.RECUR
-    assert machine.seen[1][0] == pytest.approx(WEEK - (MOST_CAUGHT_UP - 2) / 60)
+    assert machine.run_at(WEEK) == NextState.RECUR
+    assert machine.seen[1][0] == pytest.approx(WEEK - (MAX_CAUGHT_UP - 2) / 60)
 
 
 def test_a_row_with_a_huge_limit_is_paused_and_resumed(machine: Machine, looks: Looks) -> None:
@@ -67,16 +67,16 @@ def test_a_row_with_a_huge_limit_is_paused_and_resumed(machine: Machine, looks: 
         assert pause_task("recurring", "1")
         assert resume_task("recurring", "1")
     assert machine.next == pytest.approx(WEEK + 1 / 60)
-    assert looks.count <= MOST_CAUGHT_UP + 3
+    assert looks.count <= MAX_CAUGHT_UP + 3
 
 
 def test_more_is_refused_where_it_is_given(machine: Machine) -> None:
     with pytest.raises(InvalidTrigger, match="limit=1000000: expected at most 1000"):
         parse(HUGE)
     with pytest.raises(InvalidTrigger, match="limit=1001: expected at most 1000"):
-        Interval(minutes=1, misfire="catch_up", limit=MOST_CAUGHT_UP + 1)
+        Interval(minutes=1, misfire="catch_up", limit=MAX_CAUGHT_UP + 1)
     task: Any = Task(biz_code="recurring", biz_num="1", trigger=HUGE)
     with pytest.raises(InvalidTrigger, match="limit=1000000"):
         add_task(task)
     assert not TaskRow.objects.exists()
-    assert parse_stored(HUGE) == Cron("* * * * * *", misfire="catch_up", limit=MOST_CAUGHT_UP)
+    assert parse_stored(HUGE) == Cron("* * * * * *", misfire="catch_up", limit=MAX_CAUGHT_UP)

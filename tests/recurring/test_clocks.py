@@ -7,7 +7,7 @@ import pytest
 
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.schedules.verbs import RUN_NOW
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
@@ -21,7 +21,7 @@ LAG = timedelta(milliseconds=150)
 MISFIRES = ("coalesce", "skip", "catch_up")
 
 
-def run_at(machine: Machine, minute: float, lag: timedelta = LAG) -> Then:
+def run_at(machine: Machine, minute: float, lag: timedelta = LAG) -> NextState:
     """Claimed at that minute by the database's clock, run by one that is slow by so much."""
     with frozen_at(NOON + minute * MINUTE):
         [task] = claim(machine.executor)
@@ -35,7 +35,7 @@ def run_at(machine: Machine, minute: float, lag: timedelta = LAG) -> Then:
 @pytest.mark.parametrize("trigger", [*(Interval(minutes=10, misfire=how) for how in MISFIRES), Cron("*/10 * * * *")])
 def test_a_slow_one_does_not_fire_twice(machine: Machine, trigger: Trigger) -> None:
     machine.add(trigger)
-    assert run_at(machine, 10) is Then.RECUR
+    assert run_at(machine, 10) is NextState.RECUR
     assert (machine.seen, machine.next) == ([(10, None)], 20)
     run_at(machine, 20)
     assert (machine.seen, machine.next) == ([(10, None), (20, None)], 30)
@@ -44,7 +44,7 @@ def test_a_slow_one_does_not_fire_twice(machine: Machine, trigger: Trigger) -> N
 def test_nor_a_retry(machine: Machine) -> None:
     machine.answers = [ValueError("no")]
     machine.add()
-    assert run_at(machine, 10) is Then.RETRY
+    assert run_at(machine, 10) is NextState.RETRY
     run_at(machine, 11, lag=2 * MINUTE)
     assert (machine.seen, machine.next) == ([(10, None), (10, None)], 20)
 
@@ -73,5 +73,5 @@ def test_one_more_that_is_rescued_is_still_one_more(machine: Machine) -> None:
     assert settlement
     with frozen_at(machine.clock.moment):
         settle("default", [settlement])
-    assert run_at(machine, 5, timedelta()) is Then.RECUR
+    assert run_at(machine, 5, timedelta()) is NextState.RECUR
     assert ([when for when, _ in machine.seen], machine.next) == ([4, 5], 10)

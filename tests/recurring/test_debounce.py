@@ -8,7 +8,7 @@ import pytest
 from django_delayed_tasks import Task, add_task, add_tasks
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import AddAction, IfExistsName, TaskStatus, Then
+from django_delayed_tasks.states import AddAction, IfExistsName, NextState, TaskStatus
 from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.parts import claim
 from tests.executor.runs import run_one
@@ -64,7 +64,7 @@ class TestEachMode:
         assert add(50 + sign, mode, "third") is AddAction.DEFERRED
         settlement = run_one(task, machine.handler, machine.clock)
         assert settlement
-        assert set(settle("default", [settlement]).became.values()) == {Then.AGAIN}
+        assert set(settle("default", [settlement]).became.values()) == {NextState.AGAIN}
         assert stands() == (50 + sign, "third")
 
     def test_at_once(self, machine: Machine, mode: IfExistsName, sign: int) -> None:

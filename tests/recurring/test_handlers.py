@@ -12,7 +12,7 @@ from django_delayed_tasks.executor.membership.recurrences import Recurrences
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
 from django_delayed_tasks.models import Recurrence
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.triggers import Interval
@@ -93,7 +93,7 @@ def test_while_it_runs_the_change_waits_for_the_end() -> None:
     start_at(12)
     assert TaskRow.objects.get().status == TaskStatus.RUNNING
     with frozen_at(NOON + 13 * MINUTE):
-        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)])
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.RECUR, when=NOON + 20 * MINUTE)])
     row = TaskRow.objects.get()
     assert (waits_for(), row.trigger, row.by_handler) == (19, Interval(minutes=7), True)
 
@@ -107,7 +107,7 @@ def test_changed_and_changed_back_while_it_runs() -> None:
         nightly(trigger)
         start_at(12)
     with frozen_at(NOON + 13 * MINUTE):
-        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)])
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.RECUR, when=NOON + 20 * MINUTE)])
     assert (waits_for(), TaskRow.objects.get().trigger) == (22, EVERY_TEN)
 
 
@@ -124,7 +124,7 @@ def test_what_the_run_leaves_outlives_a_change_meanwhile(gone: bool) -> None:
         nightly(Interval(minutes=minutes))
         start_at(12)
     with frozen_at(NOON + 13 * MINUTE):
-        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON, biz_ext='"left"')])
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.RECUR, when=NOON, biz_ext='"left"')])
     assert (waits_for(), TaskRow.objects.get().biz_ext) == (21, "left")
 
 
@@ -138,7 +138,7 @@ def test_gone_and_back_while_it_runs() -> None:
     nightly()
     start_at(12)
     with frozen_at(NOON + 13 * MINUTE):
-        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)])
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.RECUR, when=NOON + 20 * MINUTE)])
     assert (waits_for(), TaskRow.objects.get().by_handler) == (22, True)
 
 
@@ -150,7 +150,9 @@ def test_changed_and_gone_while_it_runs() -> None:
     for trigger in (Interval(minutes=7), None):
         nightly(trigger)
         start_at(12)
-    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]).became == {task.claim: Then.GONE}
+    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.GONE)]).became == {
+        task.claim: NextState.GONE
+    }
     assert not TaskRow.objects.exists()
 
 
@@ -196,8 +198,8 @@ def test_a_persons_task_that_runs_for_the_last_time_is_as_none(cancelled: bool) 
         if cancelled:
             api.cancel_task("nightly", "recurring")
     start_at(4)
-    became = settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]).became
-    assert became == {task.claim: Then.AGAIN if cancelled else Then.GONE}
+    became = settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.GONE)]).became
+    assert became == {task.claim: NextState.AGAIN if cancelled else NextState.GONE}
     found = [(task.trigger, task.by_handler, task.biz_ext) for task in TaskRow.objects.all()]
     assert found == ([(EVERY_TEN, True, None)] if cancelled else [])
     start_at(5)

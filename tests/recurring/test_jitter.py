@@ -13,7 +13,7 @@ from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.executor.membership.recurrences import Recurrences
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import IfExists, RunOutcome, Then
+from django_delayed_tasks.states import IfExists, NextState, RunOutcome
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 from tests.executor.parts import claim, handler_of
@@ -78,7 +78,7 @@ def test_every_further_time(machine: Machine, chance: float) -> None:
     for minute in (10, 20, 30):
         assert standing() == beyond(minute, chance)
         assert machine.run_at(minute + 5 * chance - 0.001) is None
-        assert machine.run_at(minute + 5) is Then.RECUR
+        assert machine.run_at(minute + 5) is NextState.RECUR
     assert [when for when, _ in machine.seen] == [10, 20, 30]
 
 
@@ -87,14 +87,14 @@ def test_whatever_ends_the_run(machine: Machine, chance: float) -> None:
     machine.answers = [Done(), ValueError("no"), Reschedule(NOON + 33 * MINUTE)]
     machine.add(FIVE)
     for minute in (15, 25):
-        assert machine.run_at(minute) is Then.RECUR
+        assert machine.run_at(minute) is NextState.RECUR
         assert standing() == beyond(minute + 5, chance)
-    assert machine.run_at(35) is Then.AGAIN
+    assert machine.run_at(35) is NextState.AGAIN
     named: Any = (33, pytest.approx(2))
     assert standing() == named, "a time that the run names is exact: here it is claimable at once"
     with frozen_at(NOON + 36 * MINUTE):
         claim(machine.executor + 1000)
-        assert set(reap("default", max_rescues=0).values()) == {Then.RECUR}
+        assert set(reap("default", max_rescues=0).values()) == {NextState.RECUR}
     assert standing() == beyond(43, chance)
 
 
@@ -133,14 +133,14 @@ def test_chance_is_asked_for_each_task(machine: Machine) -> None:
 def test_it_is_not_lateness_of_the_trigger(machine: Machine, chance: float, how: dict[str, Any]) -> None:
     trigger: Trigger = Cron("*/10 * * * *", jitter=300, **how)
     machine.add(trigger)
-    assert machine.run_at(10 + 5 * chance) is Then.RECUR
+    assert machine.run_at(10 + 5 * chance) is NextState.RECUR
     assert machine.seen == [(10, None)]
 
 
 def test_nor_of_the_handler(machine: Machine, chance: float) -> None:
     machine.handler.max_lateness = 30
     machine.add(FIVE)
-    assert machine.run_at(10 + 5 * chance) is Then.RECUR
-    assert machine.run_at(25.6) is Then.RECUR
+    assert machine.run_at(10 + 5 * chance) is NextState.RECUR
+    assert machine.run_at(25.6) is NextState.RECUR
     assert machine.seen == [(10, None)]
     assert [run.outcome for run in api.get_runs()] == [RunOutcome.EXPIRED, RunOutcome.DONE]

@@ -7,7 +7,7 @@ import pytest
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.triggers import Interval
@@ -48,7 +48,7 @@ def test_while_it_runs_too(is_deferred: bool) -> None:
     nightly(trigger, queue="reports", priority=5)
     start_at(13)
     with frozen_at(NOON + 14 * MINUTE):
-        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)])
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.RECUR, when=NOON + 20 * MINUTE)])
     row = TaskRow.objects.get()
     assert (row.trigger, row.queue, row.priority) == (trigger, "reports", 5)
     assert waits_for() == (19 if is_deferred else 20)

@@ -13,7 +13,7 @@ from django_delayed_tasks.executor.membership.retention import Way
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.outcomes import AddResult
-from django_delayed_tasks.states import AddAction, IfExistsName, Then
+from django_delayed_tasks.states import AddAction, IfExistsName, NextState
 from django_delayed_tasks.store.records.purging import ALL, SUCCESSES
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Interval
@@ -31,7 +31,7 @@ def add(num: str = "1", when: timedelta = timedelta(), **options: Any) -> AddRes
 
 def test_what_was_done_is_filtered(machine: Machine) -> None:
     assert add().action is AddAction.CREATED
-    assert machine.run_at(0) is Then.GONE
+    assert machine.run_at(0) is NextState.GONE
     assert add() == (None, AddAction.FILTERED)
     assert not TaskRow.objects.exists()
     assert add("2").action is AddAction.CREATED
@@ -41,7 +41,7 @@ def test_until_it_is_done_it_is_added_as_ever(machine: Machine) -> None:
     add()
     assert add().action is AddAction.REPLACED
     machine.answers = [ValueError("no")]
-    assert machine.run_at(0) is Then.RETRY
+    assert machine.run_at(0) is NextState.RETRY
     assert add().action is AddAction.REPLACED
     assert not Success.objects.exists()
 
@@ -50,7 +50,7 @@ def test_only_success_counts(machine: Machine) -> None:
     machine.handler.max_attempts = 1
     machine.answers = [ValueError("no")]
     add()
-    assert machine.run_at(0) is Then.FAILED
+    assert machine.run_at(0) is NextState.FAILED
     assert add().action is AddAction.REPLACED
     assert api.cancel_task("recurring", "1") == "cancelled"
     assert add().action is AddAction.CREATED
@@ -77,7 +77,7 @@ def test_an_add_while_it_runs_is_dropped_if_it_succeeds(machine: Machine) -> Non
     assert add(when=MINUTE).action is AddAction.DEFERRED
     settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
-    assert settle("default", [settlement]).became == {task.claim: Then.GONE}
+    assert settle("default", [settlement]).became == {task.claim: NextState.GONE}
     assert not TaskRow.objects.exists()
     assert add().action is AddAction.FILTERED
 
@@ -89,7 +89,7 @@ def test_an_add_without_once_while_it_runs_is_not(machine: Machine) -> None:
     machine.add(trigger=None, when=NOON + MINUTE)
     settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
-    assert settle("default", [settlement]).became == {task.claim: Then.AGAIN}
+    assert settle("default", [settlement]).became == {task.claim: NextState.AGAIN}
 
 
 def test_in_bulk(machine: Machine) -> None:

@@ -14,7 +14,7 @@ from django_delayed_tasks import Task, add_task, add_tasks, api
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import AddAction, IfExistsName, Then
+from django_delayed_tasks.states import AddAction, IfExistsName, NextState
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -99,7 +99,7 @@ class TestRaces:
     def test_fifty_add_what_is_new(self, machine: Machine) -> None:
         assert FILTERED not in {thread.result() for thread in begin(FIFTY)}
         assert TaskRow.objects.count() == 1
-        assert machine.run_at(0) is Then.GONE
+        assert machine.run_at(0) is NextState.GONE
         assert {thread.result() for thread in begin(FIFTY)} == {FILTERED}
         assert is_done_for_good(machine)
 
@@ -113,7 +113,7 @@ class TestRaces:
         task = claimed(machine)
         settlement = ended(machine, task)
         with transaction.atomic():
-            assert settle("default", [settlement]).became == {task.claim: Then.GONE}
+            assert settle("default", [settlement]).became == {task.claim: NextState.GONE}
             adders = begin(FIFTY)
             wait_until_blocked(*adders)
             transaction.set_rollback(end == "rollback")
@@ -121,7 +121,7 @@ class TestRaces:
         assert (results == {FILTERED}) == (end == "commit")
         if end == "rollback":
             assert FILTERED not in results
-            assert settle("default", [settlement]).became == {task.claim: Then.GONE}
+            assert settle("default", [settlement]).became == {task.claim: NextState.GONE}
         assert {way() for way in EACH_WAY} == {FILTERED}
         assert is_done_for_good(machine)
 
@@ -134,7 +134,7 @@ class TestRaces:
             settling = start_thread(lambda: settle("default", [settlement]))
             wait_until_blocked(settling)
             transaction.set_rollback(end == "rollback")
-        assert settling.result().became == {task.claim: Then.GONE}
+        assert settling.result().became == {task.claim: NextState.GONE}
         assert is_done_for_good(machine)
 
     def test_fifty_add_and_one_settles(self, machine: Machine) -> None:
@@ -143,7 +143,7 @@ class TestRaces:
             machine.seen.clear()
             settlement = ended(machine, claimed(machine))
             *adders, settling = begin([*FIFTY, partial(settle, "default", [settlement])])
-            assert set(settling.result().became.values()) == {Then.GONE}
+            assert set(settling.result().became.values()) == {NextState.GONE}
             for adder in adders:
                 adder.result()
             assert is_done_for_good(machine)

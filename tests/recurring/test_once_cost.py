@@ -8,7 +8,7 @@ from django.db import connection
 from django_delayed_tasks import Task, add_tasks, api
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.models import Success
-from django_delayed_tasks.states import AddAction, Then
+from django_delayed_tasks.states import AddAction, NextState
 from django_delayed_tasks.store.sql.tables import SUCCESS
 from harness.database_pages import pages_of
 from tests.recurring.machine import NOON, Machine
@@ -74,7 +74,7 @@ def filtering() -> Iterator[int]:
 def adding_and_settling(machine: Machine) -> int:
     with reads() as meter:
         assert add(num="new") is AddAction.CREATED
-        assert machine.run_at(0) is Then.GONE
+        assert machine.run_at(0) is NextState.GONE
     assert Success.objects.filter(biz_num="new").exists()
     return meter.total
 

@@ -10,7 +10,7 @@ from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.executor.membership.recurrences import RETIRE_AFTER, Recurrences
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.schedules import declare
 from django_delayed_tasks.store.settling.settle import settle
@@ -70,8 +70,8 @@ class TestRetired:
             [task] = claim(registered())
         assert self.retire_at(self.AFTER + 1) == ["nightly"]
         assert TaskRow.objects.get().status == TaskStatus.RUNNING
-        settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
-        assert settle("default", [settlement]).became == {task.claim: Then.GONE}
+        settlement = Settlement(task.claim, RunOutcome.DONE, NextState.RECUR, when=NOON + 20 * MINUTE)
+        assert settle("default", [settlement]).became == {task.claim: NextState.GONE}
 
     def test_a_pause_that_was_asked_for_ends_with_it(self) -> None:
         """As when a person cancels it: there is nothing to resume, and what comes back is not paused."""
@@ -83,8 +83,8 @@ class TestRetired:
         assert self.retire_at(self.AFTER + 1) == ["nightly"]
         assert not api.resume_task("nightly", declare.NUM)
         start_at(self.AFTER + 2)
-        settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
-        assert settle("default", [settlement]).became == {task.claim: Then.AGAIN}
+        settlement = Settlement(task.claim, RunOutcome.DONE, NextState.RECUR, when=NOON + 20 * MINUTE)
+        assert settle("default", [settlement]).became == {task.claim: NextState.AGAIN}
         assert TaskRow.objects.get().status == TaskStatus.PENDING
 
     def test_not_after_an_outage_for_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,8 +171,8 @@ def test_a_trigger_whose_times_are_over_ends_the_one_before(runs: bool) -> None:
     nightly(Interval(minutes=10, end=NOON + 12 * MINUTE))
     start_at(14)
     if runs:
-        settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
-        assert settle("default", [settlement]).became == {task.claim: Then.GONE}
+        settlement = Settlement(task.claim, RunOutcome.DONE, NextState.RECUR, when=NOON + 20 * MINUTE)
+        assert settle("default", [settlement]).became == {task.claim: NextState.GONE}
     else:
         assert "no further time: Interval" in TaskRun.objects.get().error
     assert not TaskRow.objects.exists()

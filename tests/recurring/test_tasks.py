@@ -8,7 +8,7 @@ from django_delayed_tasks import Fail, Reschedule, Task, TaskRun, add_task, api
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Cron, Interval, Once
@@ -60,7 +60,7 @@ def test_each_that_was_missed(machine: Machine) -> None:
 
 def test_none_that_was_missed(machine: Machine) -> None:
     machine.add(Interval(minutes=10, misfire="skip"))
-    assert machine.run_at(47) is Then.RECUR
+    assert machine.run_at(47) is NextState.RECUR
     assert (machine.seen, machine.next) == ([], 50)
     assert TaskRun.objects.get().outcome == RunOutcome.EXPIRED
 
@@ -83,12 +83,12 @@ def test_failure_does_not_end_it(machine: Machine) -> None:
     machine.handler.max_attempts = 2
     machine.answers = [ValueError("one"), ValueError("two")]
     machine.add()
-    assert machine.run_at(10) is Then.RETRY
-    assert machine.run_at(11) is Then.RECUR
+    assert machine.run_at(10) is NextState.RETRY
+    assert machine.run_at(11) is NextState.RECUR
     task = TaskRow.objects.get()
     assert (task.status, task.attempts, machine.next) == (TaskStatus.PENDING, 0, 20)
     assert "two" in task.last_error
-    assert machine.run_at(20) is Then.RECUR
+    assert machine.run_at(20) is NextState.RECUR
     assert TaskRow.objects.get().last_error == ""
     assert list(TaskRun.objects.order_by("id").values_list("outcome", flat=True)) == [
         RunOutcome.RETRIED,
@@ -100,7 +100,7 @@ def test_failure_does_not_end_it(machine: Machine) -> None:
 def test_nor_does_a_fail(machine: Machine) -> None:
     machine.answers = [Fail("no")]
     machine.add()
-    assert machine.run_at(10) is Then.RECUR
+    assert machine.run_at(10) is NextState.RECUR
     assert machine.next == 20
 
 
@@ -117,7 +117,7 @@ def test_reschedule_is_a_time_in_between(machine: Machine) -> None:
 def test_the_last_time(machine: Machine) -> None:
     machine.add(Interval(minutes=10, end=NOON + 25 * MINUTE))
     machine.run_at(10)
-    assert machine.run_at(20) is Then.GONE
+    assert machine.run_at(20) is NextState.GONE
     assert not TaskRow.objects.exists()
 
 
@@ -137,7 +137,7 @@ def test_an_add_while_it_runs_replaces_it(machine: Machine) -> None:
         add_task(Task(biz_code="recurring", biz_num="1", trigger=Interval(minutes=7)))
         settlement = run_one(task, machine.handler, DatabaseClock())
         assert settlement
-        assert settle("default", [settlement]).became == {task.claim: Then.AGAIN}
+        assert settle("default", [settlement]).became == {task.claim: NextState.AGAIN}
     assert machine.next == 17
     assert TaskRow.objects.get().trigger == Interval(minutes=7)
 
@@ -145,7 +145,7 @@ def test_an_add_while_it_runs_replaces_it(machine: Machine) -> None:
 def test_an_add_without_a_trigger_ends_the_recurrence(machine: Machine) -> None:
     machine.add()
     machine.add(trigger=None, when=NOON + 5 * MINUTE)
-    assert machine.run_at(5) is Then.GONE
+    assert machine.run_at(5) is NextState.GONE
 
 
 def test_cancelled_while_it_runs_it_is_gone(machine: Machine) -> None:
@@ -155,28 +155,28 @@ def test_cancelled_while_it_runs_it_is_gone(machine: Machine) -> None:
         api.cancel_task("recurring", "1")
         settlement = run_one(task, machine.handler, DatabaseClock())
         assert settlement
-        assert settle("default", [settlement]).became == {task.claim: Then.GONE}
+        assert settle("default", [settlement]).became == {task.claim: NextState.GONE}
 
 
 def test_killed_too_often_it_waits_for_its_next_time(machine: Machine) -> None:
     machine.add()
     with frozen_at(NOON + 10 * MINUTE):
         claim(machine.executor + 1000)
-        assert set(reap("default", max_rescues=0).values()) == {Then.RECUR}
+        assert set(reap("default", max_rescues=0).values()) == {NextState.RECUR}
     assert (machine.next, TaskRow.objects.get().status) == (20, TaskStatus.PENDING)
 
 
 def test_a_trigger_that_cannot_be_read_fails_visibly_and_alone(machine: Machine) -> None:
     machine.add()
     TaskRow._base_manager.update(trigger="Cron('so it goes')")
-    assert machine.run_at(10) is Then.FAILED
+    assert machine.run_at(10) is NextState.FAILED
     assert "so it goes" in TaskRow.objects.get().last_error
 
 
 class TestExpiry:
     def test_a_task_that_would_start_too_late(self, machine: Machine) -> None:
         machine.add(trigger=None, when=NOON, expires_at=NOON + 5 * MINUTE)
-        assert machine.run_at(6) is Then.GONE
+        assert machine.run_at(6) is NextState.GONE
         assert machine.seen == []
         [history] = TaskRun.objects.all()
         assert (history.outcome, history.started) == (RunOutcome.EXPIRED, None)
@@ -190,13 +190,13 @@ class TestExpiry:
     def test_max_lateness_of_the_handler(self, machine: Machine) -> None:
         machine.handler.max_lateness = 60
         machine.add(trigger=None, when=NOON)
-        assert machine.run_at(2) is Then.GONE
+        assert machine.run_at(2) is NextState.GONE
         assert machine.seen == []
 
     def test_a_recurring_one_continues(self, machine: Machine) -> None:
         machine.handler.max_lateness = 60
         machine.add()
-        assert machine.run_at(12) is Then.RECUR
+        assert machine.run_at(12) is NextState.RECUR
         assert (machine.seen, machine.next) == ([], 20)
 
 

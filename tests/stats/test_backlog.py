@@ -66,7 +66,7 @@ def test_served_by() -> None:
 
 def test_all_that_run_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (backlogs, look):
-        monkeypatch.setattr(module, "MOST_RUNNING", 3)
+        monkeypatch.setattr(module, "MAX_RUNNING", 3)
     for number in range(5):
         task(f"{number}", NOW, status=TaskStatus.RUNNING, update_time=NOW)
     assert stats.backlog().running == 5
@@ -74,7 +74,7 @@ def test_all_that_run_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_there_run_no_fewer_than_those_that_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (backlogs, look):
-        monkeypatch.setattr(module, "MOST_RUNNING", 3)
+        monkeypatch.setattr(module, "MAX_RUNNING", 3)
     for module in (backlogs, waiting):
         monkeypatch.setattr(module, "COUNTED", 2)
     for number in range(5):

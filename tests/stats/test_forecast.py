@@ -99,7 +99,7 @@ def test_a_recurring_task_that_has_run_since_the_survey_is_not_counted_twice() -
 def test_recurring_codes_for_which_the_survey_has_no_room_are_not_counted_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(surveyor, "MOST_CODES", 1)
+    monkeypatch.setattr(surveyor, "MAX_CODES", 1)
     for code in (CODE, OTHER):
         task("1", NOW + MINUTE, biz_code=code, trigger="Interval(minutes=20)")
     take_survey("default")

@@ -166,7 +166,7 @@ def test_only_some_of_a_kind() -> None:
     executor(queues=["none"], codes=[CODE])
     for number in range(9):
         late(f"{number}", queue=f"q{number}")
-    assert len(kinds()) == module.MOST_OF_A_KIND
+    assert len(kinds()) == module.MAX_OF_A_KIND
 
 
 class TestOldTransactions:

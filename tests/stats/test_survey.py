@@ -88,7 +88,7 @@ class TestSurvey:
         assert Overview.objects.exists()
 
     def test_many_codes_are_summed_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(surveyor, "MOST_CODES", 2)
+        monkeypatch.setattr(surveyor, "MAX_CODES", 2)
         fill(*(new_task(f"{i}", biz_code=f"c{i % 4}") for i in range(10)))
         due = taken()["due"]
         assert {code: sum(count for _, count in times) for code, times in due.items()} == {"c0": 3, "c1": 3, OTHERS: 4}
@@ -105,7 +105,7 @@ class TestSurvey:
         for _ in range(9):
             late = taken()["late"]
         assert late[-1][1] == {"mail": 3600.0}
-        assert len(late) == 1 + surveyor.MOST_LATENCIES
+        assert len(late) == 1 + surveyor.MAX_LATENCIES
 
 
 class TestProjection:

@@ -7,12 +7,12 @@ import pytest
 from django.db import DataError, InterfaceError, OperationalError
 
 from django_delayed_tasks import Fail
-from django_delayed_tasks.executor.tally import MOST_ERRORS, OTHER_ERRORS, Tally, tally_of, totals
+from django_delayed_tasks.executor.tally import MAX_ERRORS, OTHER_ERRORS, Tally, tally_of, totals
 from django_delayed_tasks.models import Executor, Statistic
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.stats import failures, rates
 from django_delayed_tasks.store.records import rollup
-from django_delayed_tasks.store.settling.reap import Taken
+from django_delayed_tasks.store.settling.reap import ReapedTask
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from tests.admin.rows import NOW
 from tests.executor.parts import add, claim, claim_one, drain, executing, handler_of, registered
@@ -95,10 +95,10 @@ class TestByAnExecutor:
 
 @pytest.mark.django_db
 class TestWhatIsCounted:
-    def end(self, then: Then | None, outcome: RunOutcome = RunOutcome.DONE, **fields: Any) -> Tally:
+    def end(self, then: NextState | None, outcome: RunOutcome = RunOutcome.DONE, **fields: Any) -> Tally:
         task = claim_one()
         tally = Tally()
-        settlement = Settlement(task.claim, outcome, fields.pop("meant", Then.GONE), **fields)
+        settlement = Settlement(task.claim, outcome, fields.pop("meant", NextState.GONE), **fields)
         tally.count([settlement], {} if then is None else {task.claim: then}, {task.claim: task}.get)
         return tally
 
@@ -111,22 +111,26 @@ class TestWhatIsCounted:
     def test_a_release_is_not(self) -> None:
         task = claim_one()
         tally = Tally()
-        tally.count([released(task)], {task.claim: Then.RELEASED}, {task.claim: task}.get)
+        tally.count([released(task)], {task.claim: NextState.RELEASED}, {task.claim: task}.get)
         assert not tally._counts
 
     def test_a_failure_of_a_cancelled_task(self) -> None:
-        tally = self.end(Then.GONE, RunOutcome.RETRIED, meant=Then.RETRY, error="x")
+        tally = self.end(NextState.GONE, RunOutcome.RETRIED, meant=NextState.RETRY, error="x")
         assert self.keys(tally) == {(int(RunOutcome.CANCELLED), "")}
 
     @pytest.mark.parametrize(
         ("then", "outcome"),
-        [(Then.RESCUED, RunOutcome.LOST), (Then.FAILED, RunOutcome.FAILED), (Then.RECUR, RunOutcome.FAILED)],
+        [
+            (NextState.RESCUED, RunOutcome.LOST),
+            (NextState.FAILED, RunOutcome.FAILED),
+            (NextState.RECUR, RunOutcome.FAILED),
+        ],
     )
-    def test_a_run_that_was_lost_has_failed_if_its_task_is_given_up(self, then: Then, outcome: RunOutcome) -> None:
+    def test_a_run_that_was_lost_has_failed_if_its_task_is_given_up(self, then: NextState, outcome: RunOutcome) -> None:
         task = claim_one()
         tally = Tally()
         end = Settlement(task.claim, RunOutcome.LOST, then, error="its executor died")
-        tally.count_lost([Taken(end, then, "code", 1, task)])
+        tally.count_lost([ReapedTask(end, then, "code", 1, task)])
         tally.count([end], {task.claim: then}, {task.claim: task}.get)
         assert {key: cell.runs for key, cell in tally._counts.items()} == {
             ("code", int(outcome), "its executor died"): 2
@@ -139,8 +143,8 @@ class TestWhatIsCounted:
         started = task.when + timedelta(seconds=2)
         times: Any = {"started": started, "finished": started + timedelta(seconds=5)}
         tally.count(
-            [Settlement(task.claim, RunOutcome.DONE, Then.GONE, **times)],
-            {task.claim: Then.GONE},
+            [Settlement(task.claim, RunOutcome.DONE, NextState.GONE, **times)],
+            {task.claim: NextState.GONE},
             {task.claim: task}.get,
         )
         [cell] = tally._counts.values()
@@ -149,14 +153,14 @@ class TestWhatIsCounted:
     def test_errors_beyond_a_limit_are_counted_together(self) -> None:
         task = claim_one()
         tally = Tally()
-        for number in range(MOST_ERRORS + 10):
-            error = Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="e" * (number + 1))
-            tally.count([error], {task.claim: Then.FAILED}, {task.claim: task}.get)
-        assert len(tally._counts) == MOST_ERRORS + 1
+        for number in range(MAX_ERRORS + 10):
+            error = Settlement(task.claim, RunOutcome.FAILED, NextState.FAILED, error="e" * (number + 1))
+            tally.count([error], {task.claim: NextState.FAILED}, {task.claim: task}.get)
+        assert len(tally._counts) == MAX_ERRORS + 1
         assert tally._counts["code", FAILED, OTHER_ERRORS].runs == 10
 
     def test_a_long_error_is_cut(self) -> None:
-        tally = self.end(Then.FAILED, RunOutcome.FAILED, meant=Then.FAILED, error="é" * 500 + "\nmore")
+        tally = self.end(NextState.FAILED, RunOutcome.FAILED, meant=NextState.FAILED, error="é" * 500 + "\nmore")
         tally.flush("default", NOW)
         assert Statistic.objects.first().error == "é" * 120  # type: ignore[union-attr]
 
@@ -171,7 +175,9 @@ def test_counts_that_cannot_be_written_are_kept(monkeypatch: pytest.MonkeyPatch)
 
     def count() -> None:
         tally.count(
-            [Settlement(task.claim, RunOutcome.DONE, Then.GONE)], {task.claim: Then.GONE}, {task.claim: task}.get
+            [Settlement(task.claim, RunOutcome.DONE, NextState.GONE)],
+            {task.claim: NextState.GONE},
+            {task.claim: task}.get,
         )
 
     count()
@@ -199,8 +205,8 @@ def test_totals_have_each_end_once_whether_it_is_written_or_not(monkeypatch: pyt
         raise OperationalError("away")
 
     def fail(error: str) -> None:
-        end = Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error=error)
-        tally.count([end], {task.claim: Then.FAILED}, {task.claim: task}.get)
+        end = Settlement(task.claim, RunOutcome.FAILED, NextState.FAILED, error=error)
+        tally.count([end], {task.claim: NextState.FAILED}, {task.claim: task}.get)
 
     fail("a")
     fail("b")
@@ -226,12 +232,12 @@ def test_errors_that_cannot_be_written_stay_within_the_limit(monkeypatch: pytest
         raise OperationalError("away")
 
     monkeypatch.setattr(rollup, "add", refuse)
-    for number in range(3 * MOST_ERRORS):
-        end = Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="e" * (number + 1))
-        tally.count([end], {task.claim: Then.FAILED}, {task.claim: task}.get)
+    for number in range(3 * MAX_ERRORS):
+        end = Settlement(task.claim, RunOutcome.FAILED, NextState.FAILED, error="e" * (number + 1))
+        tally.count([end], {task.claim: NextState.FAILED}, {task.claim: task}.get)
         with pytest.raises(OperationalError):
             tally.flush("default", NOW)
-    assert len(tally._unwritten) == MOST_ERRORS + 1
+    assert len(tally._unwritten) == MAX_ERRORS + 1
 
 
 @pytest.mark.django_db
@@ -243,10 +249,10 @@ def test_a_task_that_its_handler_has_spoilt_is_left_out_and_the_others_are_count
     tasks = claim(registered())
     spoilt: Any = tasks[0]
     spoilt.when = None
-    ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE, started=NOW, finished=NOW) for task in tasks]
+    ends = [Settlement(task.claim, RunOutcome.DONE, NextState.GONE, started=NOW, finished=NOW) for task in tasks]
     tally = Tally()
     tally.count(
-        ends, dict.fromkeys((task.claim for task in tasks), Then.GONE), {task.claim: task for task in tasks}.get
+        ends, dict.fromkeys((task.claim for task in tasks), NextState.GONE), {task.claim: task for task in tasks}.get
     )
     assert tally._counts["code", 0, ""].runs == 1
     assert "cannot be counted" in caplog.text
@@ -265,8 +271,8 @@ def test_what_the_database_refuses_is_given_up(
         write(alias, counts, now)
 
     def fail(error: str) -> None:
-        end = Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error=error)
-        tally_of("default").count([end], {task.claim: Then.FAILED}, {task.claim: task}.get)
+        end = Settlement(task.claim, RunOutcome.FAILED, NextState.FAILED, error=error)
+        tally_of("default").count([end], {task.claim: NextState.FAILED}, {task.claim: task}.get)
         tally_of("default").flush("default", NOW)
 
     monkeypatch.setattr(rollup, "add", refuse)

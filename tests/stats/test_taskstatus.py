@@ -76,7 +76,7 @@ def test_more_than_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (waiting, backlogs, findings):
         monkeypatch.setattr(module, "COUNTED", 10)
     for module in (look, backlogs, findings):
-        monkeypatch.setattr(module, "MOST_RUNNING", 12)
+        monkeypatch.setattr(module, "MAX_RUNNING", 12)
     for number in range(14):
         for status in (TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.FAILED):
             task(f"{status} {number}", status=status)

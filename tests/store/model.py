@@ -5,20 +5,20 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django_delayed_tasks.outcomes import UNCHANGED
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.triggers import next_time, parse
 
 OUTCOMES = {
-    Then.GONE: RunOutcome.DONE,
-    Then.RECUR: RunOutcome.DONE,
-    Then.AGAIN: RunOutcome.RESCHEDULED,
-    Then.RETRY: RunOutcome.RETRIED,
-    Then.FAILED: RunOutcome.FAILED,
-    Then.RESCUED: RunOutcome.LOST,
+    NextState.GONE: RunOutcome.DONE,
+    NextState.RECUR: RunOutcome.DONE,
+    NextState.AGAIN: RunOutcome.RESCHEDULED,
+    NextState.RETRY: RunOutcome.RETRIED,
+    NextState.FAILED: RunOutcome.FAILED,
+    NextState.RESCUED: RunOutcome.LOST,
 }
 
 
-class Wanted(NamedTuple):
+class WantedResource(NamedTuple):
     """What a call asks for."""
 
     when: datetime
@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
     in_any_case: bool = False
     """Of a call during a run: the task runs again even if the run does what is to be done once."""
 
-    def after(self, left: Any) -> "Wanted":
+    def after(self, left: Any) -> "WantedResource":
         """Return what takes effect when the run in progress has ended and has left this data."""
         return self._replace(ext=left if self.keeps_ext else self.ext, keeps_ext=False, in_any_case=False)
 
@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
 class Live:
     """A live row."""
 
-    wanted: Wanted
+    wanted: WantedResource
     claim_at: datetime
     status: TaskStatus = TaskStatus.PENDING
     version: int = 0
@@ -47,7 +47,7 @@ class Live:
     rescues: int = 0
     stopping: bool = False
     pausing: bool = False
-    deferred: Wanted | None = None
+    deferred: WantedResource | None = None
 
     @property
     def is_last(self) -> bool:
@@ -63,12 +63,12 @@ class Model:
         self.history: list[RunOutcome] = []
         self.is_done = False
 
-    def add(self, now: datetime, wanted: Wanted, mode: str) -> str:
+    def add(self, now: datetime, wanted: WantedResource, mode: str) -> str:
         if wanted.once and self.is_done:
             return "filtered"
         return self._put(now, wanted, mode)
 
-    def _put(self, now: datetime, wanted: Wanted, mode: str) -> str:
+    def _put(self, now: datetime, wanted: WantedResource, mode: str) -> str:
         if self.live is None:
             self.live = Live(wanted, max(wanted.when, now))
             return "created"
@@ -166,8 +166,8 @@ class Model:
         return live is not None and live.status == TaskStatus.RUNNING and live.version == version
 
     def end(
-        self, now: datetime, then: Then, when: datetime, outcome: RunOutcome | None = None, ext: Any = UNCHANGED
-    ) -> Then:
+        self, now: datetime, then: NextState, when: datetime, outcome: RunOutcome | None = None, ext: Any = UNCHANGED
+    ) -> NextState:
         """The claim that is held ends so; ``when`` is the time of AGAIN, RECUR and RETRY, ``ext`` what the run left."""
         live = self.live
         assert live
@@ -176,43 +176,43 @@ class Model:
         if self.is_remembered(then):
             self.is_done = True
             deferred = None if deferred and deferred.once and not deferred.in_any_case else deferred
-        if live.stopping and not deferred and then is not Then.GONE:
+        if live.stopping and not deferred and then is not NextState.GONE:
             self._end(RunOutcome.DONE if outcome is RunOutcome.DONE else RunOutcome.CANCELLED)
-            return Then.GONE
+            return NextState.GONE
         self.history += [] if outcome is None else [outcome]
-        taken = then in (Then.RESCUED, Then.RELEASED)
+        taken = then in (NextState.RESCUED, NextState.RELEASED)
         version = live.version + taken
         waits = TaskStatus.PAUSED if live.pausing else TaskStatus.PENDING
         left = live.wanted.ext if ext is UNCHANGED else ext
         if deferred:
             self.live = Live(deferred.after(left), max(deferred.when, now), version=version, status=waits)
-            return Then.AGAIN
+            return NextState.AGAIN
         quiet = replace(live, status=waits, version=version, attempts=live.attempts - taken, pausing=False)
         again = Live(live.wanted._replace(when=when, ext=left), max(when, now), version=version, status=waits)
         self.live = {
-            Then.GONE: None,
-            Then.AGAIN: again,
-            Then.RECUR: again,
-            Then.RETRY: replace(quiet, claim_at=max(when, now)),
-            Then.FAILED: replace(quiet, status=TaskStatus.FAILED, claim_at=now),
-            Then.RESCUED: replace(quiet, claim_at=now, rescues=live.rescues + 1),
-            Then.RELEASED: replace(quiet, claim_at=now),
+            NextState.GONE: None,
+            NextState.AGAIN: again,
+            NextState.RECUR: again,
+            NextState.RETRY: replace(quiet, claim_at=max(when, now)),
+            NextState.FAILED: replace(quiet, status=TaskStatus.FAILED, claim_at=now),
+            NextState.RESCUED: replace(quiet, claim_at=now, rescues=live.rescues + 1),
+            NextState.RELEASED: replace(quiet, claim_at=now),
         }[then]
         return then
 
-    def is_remembered(self, then: Then) -> bool:
+    def is_remembered(self, then: NextState) -> bool:
         """Whether a run that ends so is the success of a task to be done once."""
-        return self.live is not None and self.live.wanted.once and then is Then.GONE
+        return self.live is not None and self.live.wanted.once and then is NextState.GONE
 
-    def reap(self, now: datetime, max_rescues: int) -> Then | None:
+    def reap(self, now: datetime, max_rescues: int) -> NextState | None:
         """Reap the task. From the second time on the store says when it runs again; here it is at once."""
         if self.live is None or self.live.status != TaskStatus.RUNNING:
             return None
         if self.live.rescues < max_rescues:
-            return self.end(now, Then.RESCUED, now)
+            return self.end(now, NextState.RESCUED, now)
         if self.live.wanted.trigger:
-            return self.end(now, Then.RECUR, self._next(now), RunOutcome.LOST)
-        return self.end(now, Then.FAILED, now, RunOutcome.LOST)
+            return self.end(now, NextState.RECUR, self._next(now), RunOutcome.LOST)
+        return self.end(now, NextState.FAILED, now, RunOutcome.LOST)
 
     def _end(self, outcome: RunOutcome) -> None:
         self.history.append(outcome)

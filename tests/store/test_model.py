@@ -16,7 +16,7 @@ from django_delayed_tasks import api, clock
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task
 from django_delayed_tasks.outcomes import UNCHANGED
-from django_delayed_tasks.states import IfExistsName, RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import IfExistsName, NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.schedules.verbs import RUN_NOW
 from django_delayed_tasks.store.settling.reap import SPREAD, reap
 from django_delayed_tasks.store.settling.settle import settle
@@ -24,7 +24,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.triggers import Interval
 from tests.store import verbs
 from tests.store.fixtures import STRATEGIES
-from tests.store.model import OUTCOMES, Live, Model, Wanted
+from tests.store.model import OUTCOMES, Live, Model, WantedResource
 from tests.store.verbs import ALIAS, CODE, HOUR, NOW
 
 NUMS = st.sampled_from("ab")
@@ -34,8 +34,18 @@ DURING_RUN = [*REPLACING, "keep", "cancel", "reschedule", "pause", "resume"]
 VERBS = st.sampled_from([*DURING_RUN, "run_now", "forget"])
 TRIGGER = str(Interval(hours=2))
 WHENS = st.sampled_from([-2, 0, 1, 3]).map(lambda hours: hours * HOUR)
-LEAVING = (Then.GONE, Then.AGAIN, Then.RECUR)
-THENS = st.sampled_from([Then.GONE, Then.GONE, Then.AGAIN, Then.RECUR, Then.RETRY, Then.FAILED, Then.RELEASED])
+LEAVING = (NextState.GONE, NextState.AGAIN, NextState.RECUR)
+THENS = st.sampled_from(
+    [
+        NextState.GONE,
+        NextState.GONE,
+        NextState.AGAIN,
+        NextState.RECUR,
+        NextState.RETRY,
+        NextState.FAILED,
+        NextState.RELEASED,
+    ]
+)
 LEFT = st.sampled_from([UNCHANGED, None, "left", [1, {"a": None}]])
 MODES = st.sampled_from(["replace", "replace", "keep", "raise", "earliest", "latest"])
 KINDS: list[dict[str, Any]] = [{}, {"once": True}, {"trigger": TRIGGER}]
@@ -60,9 +70,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(num=NUMS, when=WHENS, ext=st.integers(0, 9), mode=MODES, kind=st.sampled_from(KINDS))
     def add(self, num: str, when: Any, ext: int, mode: IfExistsName, kind: dict[str, Any]) -> None:
         with clock.frozen_at(self.now):
-            self._add(num, Wanted(self.now + when, ext, **kind), mode)
+            self._add(num, WantedResource(self.now + when, ext, **kind), mode)
 
-    def _add(self, num: str, wanted: Wanted, mode: IfExistsName) -> None:
+    def _add(self, num: str, wanted: WantedResource, mode: IfExistsName) -> None:
         expected = self.tasks[num].add(self.now, wanted, mode)
         task = verbs.task(num, wanted.when, biz_ext=wanted.ext, trigger=wanted.trigger)
         try:
@@ -75,7 +85,7 @@ class StoreMachine(RuleBasedStateMachine):
     def add_both(self, when: Any, ext: int, mode: IfExistsName, kind: dict[str, Any]) -> None:
         """Add both in bulk; one that is refused undoes the other."""
         with clock.frozen_at(self.now):
-            wanted = Wanted(self.now + when, ext, **kind)
+            wanted = WantedResource(self.now + when, ext, **kind)
             before = {num: replace(model.live) if model.live else None for num, model in self.tasks.items()}
             expected = [model.add(self.now, wanted, mode) for model in self.tasks.values()]
             tasks = [verbs.task(num, wanted.when, biz_ext=ext, trigger=wanted.trigger) for num in self.tasks]
@@ -95,16 +105,16 @@ class StoreMachine(RuleBasedStateMachine):
             getattr(self, verb)(num, self.now + when)
 
     def replace(self, num: str, when: datetime) -> None:
-        self._add(num, Wanted(when, "plain"), "replace")
+        self._add(num, WantedResource(when, "plain"), "replace")
 
     def replace_once(self, num: str, when: datetime) -> None:
-        self._add(num, Wanted(when, "once", once=True), "replace")
+        self._add(num, WantedResource(when, "once", once=True), "replace")
 
     def keep(self, num: str, when: datetime) -> None:
-        self._add(num, Wanted(when, "kept"), "keep")
+        self._add(num, WantedResource(when, "kept"), "keep")
 
     def replace_by_recurring(self, num: str, when: datetime) -> None:
-        self._add(num, Wanted(when, "recurring", trigger=TRIGGER), "replace")
+        self._add(num, WantedResource(when, "recurring", trigger=TRIGGER), "replace")
 
     def cancel(self, num: str, _: datetime) -> None:
         assert api.cancel_task(CODE, num) == self.tasks[num].cancel()
@@ -143,7 +153,7 @@ class StoreMachine(RuleBasedStateMachine):
         return live.attempts, live.wanted.ext
 
     @rule(back=st.integers(1, 3), then=THENS, when=WHENS, left=LEFT)
-    def settle(self, back: int, then: Then, when: Any, left: Any) -> None:
+    def settle(self, back: int, then: NextState, when: Any, left: Any) -> None:
         self._settle(back, then, when, left)
 
     @rule(
@@ -153,12 +163,12 @@ class StoreMachine(RuleBasedStateMachine):
         then=THENS,
         left=LEFT,
     )
-    def run(self, name: str, kind: dict[str, Any], calls: list[str], then: Then, left: Any) -> None:
+    def run(self, name: str, kind: dict[str, Any], calls: list[str], then: NextState, left: Any) -> None:
         """Run each task once, from its claim to its end, with these calls in between."""
         with clock.frozen_at(self.now):
             for num, model in self.tasks.items():
                 if not model.is_due(self.now):
-                    self._add(num, Wanted(self.now, "due", **kind), "replace")
+                    self._add(num, WantedResource(self.now, "due", **kind), "replace")
         self._claim(name)
         with clock.frozen_at(self.now):
             for verb, num in product(calls, self.tasks):
@@ -166,7 +176,7 @@ class StoreMachine(RuleBasedStateMachine):
         for back in range(1, len(self.tasks) + 1):
             self._settle(back, then, HOUR, left)
 
-    def _settle(self, back: int, then: Then, when: Any, left: Any) -> None:
+    def _settle(self, back: int, then: NextState, when: Any, left: Any) -> None:
         if len(self.claims) < back:
             return
         num, claim = self.claims[-back]
@@ -178,13 +188,13 @@ class StoreMachine(RuleBasedStateMachine):
             expected[claim] = model.end(self.now, then, self.now + when, ext=left)
         settlement = Settlement(
             claim, OUTCOMES.get(then, RunOutcome.FAILED), then, when=when, after=self.after(then, when), error="e",
-            keep=then is not Then.RELEASED, once=once, biz_ext=as_text(left),
+            keep=then is not NextState.RELEASED, once=once, biz_ext=as_text(left),
         )  # fmt: skip
         with clock.frozen_at(self.now):
             assert settle(ALIAS, [settlement]).became == expected
 
-    def after(self, then: Then, when: Any) -> Any:
-        return when if then is Then.RETRY else 0 * HOUR
+    def after(self, then: NextState, when: Any) -> Any:
+        return when if then is NextState.RETRY else 0 * HOUR
 
     @rule(max_rescues=st.integers(0, 2))
     def reap(self, max_rescues: int) -> None:
@@ -192,7 +202,7 @@ class StoreMachine(RuleBasedStateMachine):
         with clock.frozen_at(self.now):
             became = reap(ALIAS, max_rescues)
         assert sorted(became.values()) == sorted(then for then in ends.values() if then)
-        for num in (num for num, then in ends.items() if then is Then.RESCUED):
+        for num in (num for num, then in ends.items() if then is NextState.RESCUED):
             self.let_chance_say_when(num)
 
     def let_chance_say_when(self, num: str) -> None:
@@ -238,10 +248,10 @@ def seen(row: Task | None) -> tuple[Any, ...] | None:
     """The row as the model has it."""
     if row is None:
         return None
-    wanted = Wanted(row.when, row.biz_ext, row.trigger_text, bool(row.once))
+    wanted = WantedResource(row.when, row.biz_ext, row.trigger_text, bool(row.once))
     deferred = None
     if row.deferred_when:
-        deferred = Wanted(
+        deferred = WantedResource(
             row.deferred_when, row.deferred_biz_ext, row.deferred_trigger_text, row.deferred_once is not None,
             bool(row.deferred_keeps_ext), row.deferred_once is False,
         )  # fmt: skip

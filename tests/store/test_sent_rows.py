@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import IfExists, RunOutcome, Then
+from django_delayed_tasks.states import IfExists, NextState, RunOutcome
 from django_delayed_tasks.store.schedules.add_many import add_many
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.validation import Schedule
@@ -91,8 +91,8 @@ def test_ends_are_written_as_they_were_settled(rows: list[Row]) -> None:
     for number in range(len(rows)):
         verbs.add(str(number))
     runs = sorted(verbs.claim(), key=lambda run: run.biz_num)
-    ends = [Settlement(run.claim, then=Then.GONE, **row) for run, row in zip(runs, rows, strict=True)]
-    assert set(verbs.settle(*ends).values()) == {Then.GONE}
+    ends = [Settlement(run.claim, then=NextState.GONE, **row) for run, row in zip(runs, rows, strict=True)]
+    assert set(verbs.settle(*ends).values()) == {NextState.GONE}
 
     for run, row in zip(runs, rows, strict=True):
         found = TaskRun.objects.get(biz_code=CODE, biz_num=run.biz_num)

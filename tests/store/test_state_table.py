@@ -6,7 +6,7 @@ import pytest
 
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import IfExistsName, Then
+from django_delayed_tasks.states import IfExistsName, NextState
 from django_delayed_tasks.store.settling.reap import reap, release
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
@@ -103,7 +103,7 @@ release     | rearmed  | 1          | new      | +1 |
 CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.strip().splitlines()]
 
 
-def told(became: dict[Claim, Then]) -> str:
+def told(became: dict[Claim, NextState]) -> str:
     """Return what became of the task, as its settlement says."""
     return ", ".join(became.values()) or "nothing"
 

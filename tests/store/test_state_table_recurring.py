@@ -7,7 +7,7 @@ import pytest
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task, TaskRun
-from django_delayed_tasks.states import IfExistsName, RunOutcome, Then
+from django_delayed_tasks.states import IfExistsName, NextState, RunOutcome
 from django_delayed_tasks.store.schedules.verbs import RUN_NOW, Verb, postponing
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.store import verbs
@@ -193,7 +193,7 @@ def once(mode: IfExistsName) -> Callable[[Run], object]:
 
 
 def recurring(outcome: RunOutcome, error: str = "") -> Callable[[Run], object]:
-    return settling(lambda run: Settlement(run.claim, outcome, Then.RECUR, when=AGAIN, error=error))
+    return settling(lambda run: Settlement(run.claim, outcome, NextState.RECUR, when=AGAIN, error=error))
 
 
 def steer(verb: Verb) -> Callable[[Run], object]:
@@ -211,7 +211,7 @@ MORE: dict[str, Callable[[Run], object]] = {
     "latest later": comparing("latest", 7),
     "recur": recurring(RunOutcome.DONE),
     "fail and recur": recurring(RunOutcome.FAILED, "given up"),
-    "expire": settling(lambda run: Settlement(run.claim, RunOutcome.EXPIRED, Then.GONE)),
+    "expire": settling(lambda run: Settlement(run.claim, RunOutcome.EXPIRED, NextState.GONE)),
     "expire and recur": recurring(RunOutcome.EXPIRED, "too late"),
     "add once": once("replace"),
     "keep once": once("keep"),

@@ -8,7 +8,7 @@ import pytest
 from django_delayed_tasks import api
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.schedules.verbs import RUN_NOW, postponing
 from django_delayed_tasks.store.settling.reap import reap
@@ -52,7 +52,7 @@ DURING_RUN: dict[str, Callable[[], object]] = {
 
 ENDS: dict[str, Callable[[ClaimedTask], Settlement]] = {
     "again": lambda run: verbs.again(run, HOUR),
-    "recurs": lambda run: Settlement(run.claim, RunOutcome.DONE, Then.RECUR, when=NOW + HOUR),
+    "recurs": lambda run: Settlement(run.claim, RunOutcome.DONE, NextState.RECUR, when=NOW + HOUR),
     "retried": verbs.retry,
     "failed": verbs.failed,
     "released": verbs.released,

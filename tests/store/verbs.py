@@ -7,7 +7,7 @@ from typing import Any
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import UNCHANGED, AddResult
-from django_delayed_tasks.states import BizNum, IfExists, IfExistsName, RunOutcome, Then
+from django_delayed_tasks.states import BizNum, IfExists, IfExistsName, NextState, RunOutcome
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
@@ -62,35 +62,35 @@ def claim_one(executor: int = EXECUTOR) -> ClaimedTask:
     return claimed
 
 
-def settle(*settlements: Settlement) -> dict[Claim, Then]:
+def settle(*settlements: Settlement) -> dict[Claim, NextState]:
     """Settle these together; what became of those that were held."""
     return settle_all(ALIAS, settlements).became
 
 
 def done(run: ClaimedTask, **fields: Any) -> Settlement:
     """Return the settlement of a run that succeeded."""
-    return Settlement(run.claim, RunOutcome.DONE, Then.GONE, **fields)
+    return Settlement(run.claim, RunOutcome.DONE, NextState.GONE, **fields)
 
 
 def again(run: ClaimedTask, when: datetime | timedelta, biz_ext: Any = UNCHANGED) -> Settlement:
     """Return the settlement of a run that asks for another time, with other data or the same."""
     data = biz_ext if biz_ext is UNCHANGED else json.dumps(biz_ext)
-    return Settlement(run.claim, RunOutcome.RESCHEDULED, Then.AGAIN, when=when, biz_ext=data)
+    return Settlement(run.claim, RunOutcome.RESCHEDULED, NextState.AGAIN, when=when, biz_ext=data)
 
 
 def retry(run: ClaimedTask, after: timedelta = HOUR, error: str = "not yet") -> Settlement:
     """An attempt failed; there will be another."""
-    return Settlement(run.claim, RunOutcome.RETRIED, Then.RETRY, after=after, error=error)
+    return Settlement(run.claim, RunOutcome.RETRIED, NextState.RETRY, after=after, error=error)
 
 
 def failed(run: ClaimedTask, error: str = "given up") -> Settlement:
     """Attempts are used up."""
-    return Settlement(run.claim, RunOutcome.FAILED, Then.FAILED, error=error)
+    return Settlement(run.claim, RunOutcome.FAILED, NextState.FAILED, error=error)
 
 
 def released(run: ClaimedTask, after: timedelta = timedelta()) -> Settlement:
     """Return the settlement of a task that was not started."""
-    return Settlement(run.claim, RunOutcome.LOST, Then.RELEASED, after=after, keep=False)
+    return Settlement(run.claim, RunOutcome.LOST, NextState.RELEASED, after=after, keep=False)
 
 
 def row(num: str = "1", code: str = CODE) -> Task | None:

@@ -53,7 +53,7 @@ def test_many_tasks(seen: list[str]) -> None:
 
 def test_more_tasks_than_runs_that_are_taken_for_endless(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is bounded is what the runs add."""
-    monkeypatch.setattr(running, "MOST_RUNS", 10)
+    monkeypatch.setattr(running, "MAX_RUNS", 10)
     assert add_tasks(Task(biz_code="code", biz_num=f"{number:02}") for number in range(30)) == 30
     assert len(seen) == 30
     handler_of(lambda task: add("endless", code="endless") and None, code="endless")
@@ -87,7 +87,7 @@ def test_a_failure_is_not_that_of_the_caller() -> None:
 
 
 def test_an_endless_task_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "MOST_RUNS", 100)
+    monkeypatch.setattr(running, "MAX_RUNS", 100)
     handler_of(lambda task: timedelta())
     with pytest.raises(TaskException, match="no end of due tasks"):
         add()

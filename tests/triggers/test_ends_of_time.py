@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from django_delayed_tasks.exceptions import InvalidTrigger
-from django_delayed_tasks.store.schedules.recurrence import by_chance
+from django_delayed_tasks.store.schedules.recurrence import jittered
 from django_delayed_tasks.triggers import Cron, Interval, Once, Trigger, next_run, parse, parse_stored
 from django_delayed_tasks.triggers.values import FIRST, LAST
 
@@ -48,8 +48,8 @@ def test_the_first_moment_may_be_a_time() -> None:
 
 def test_jitter_does_not_lead_out_of_range() -> None:
     trigger = Once(LAST, jitter=timedelta(days=36_600))
-    assert LAST - DAY <= by_chance(trigger, LAST - DAY) <= LAST
-    assert by_chance(trigger, LAST) == LAST
+    assert LAST - DAY <= jittered(trigger, LAST - DAY) <= LAST
+    assert jittered(trigger, LAST) == LAST
 
 
 def test_the_last_run_has_no_next() -> None:

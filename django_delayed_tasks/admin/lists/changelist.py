@@ -12,7 +12,7 @@ from django.http import HttpRequest
 COUNTED: Final = 1000
 """The bound up to which rows are counted."""
 
-MOST_PAGES: Final = 100_000
+MAX_PAGES: Final = 100_000
 NOT_STORABLE: Final = (OverflowError, ValueError, DataError)
 """The errors of Django, drivers and databases for a value that no column can hold."""
 
@@ -66,7 +66,7 @@ class BoundedChangeList(ChangeList):
             raise IncorrectLookupParameters from None
 
     def _get_results(self) -> None:
-        if not 1 <= self.page_num <= MOST_PAGES:
+        if not 1 <= self.page_num <= MAX_PAGES:
             raise IncorrectLookupParameters
         bottom = (self.page_num - 1) * self.list_per_page
         keys = self.keys(bottom, self.list_per_page + 1)

@@ -23,7 +23,7 @@ from django_delayed_tasks.support.visible import visible, visible_lines
 EMPTY = "-"
 SHORT = 24
 """The most characters of a code that is never broken."""
-LONGEST_INDENTED = 1_000_000
+MAX_INDENTED = 1_000_000
 """The most characters of JSON that is indented."""
 
 
@@ -115,7 +115,7 @@ def _indented(value: Any) -> str | None:
     for chunk in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
         chunks.append(chunk)
         length += len(chunk)
-        if length > LONGEST_INDENTED:
+        if length > MAX_INDENTED:
             return None
     return "".join(chunks)
 

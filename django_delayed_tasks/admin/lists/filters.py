@@ -27,10 +27,10 @@ from django_delayed_tasks.store.schedules.recurrence import read_now
 RECENT: Final = 100_000
 """The number of rows to which a condition without an index is applied."""
 
-MOST_LEVELS: Final = 50
+MAX_LEVELS: Final = 50
 """With more levels of queue and priority than this, a condition for each costs more than it saves."""
 
-MOST_QUEUES: Final = 100
+MAX_QUEUES: Final = 100
 """The most queues that the filter offers, unless handlers name more: anything may be the name of a task's queue."""
 
 SLACK: Final = timedelta(minutes=5)
@@ -76,7 +76,7 @@ class QueueFilter(SimpleListFilter):
         queues = {handler.queue for handler in get_task_handlers().values()}
         queues |= set(request.GET.getlist(self.parameter_name))
         in_use = {level.queue for level in waiting.read_agenda().levels} - queues
-        queues |= set(sorted(in_use)[: max(0, MOST_QUEUES - len(queues))])
+        queues |= set(sorted(in_use)[: max(0, MAX_QUEUES - len(queues))])
         yield from ((queue, queue) for queue in sorted(queues - {""}))
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
@@ -85,7 +85,7 @@ class QueueFilter(SimpleListFilter):
         # The condition names every status and lane, because the claim index starts with them.
         found = queryset.filter(status__in=TaskStatus.values, queue=self.value())
         lanes = waiting.lanes_in_use()
-        return found if len(lanes) > MOST_LEVELS else found.filter(lane__in=sorted(lanes))
+        return found if len(lanes) > MAX_LEVELS else found.filter(lane__in=sorted(lanes))
 
 
 class DueFilter(SimpleListFilter):
@@ -115,7 +115,7 @@ def claimable_within(span: timedelta) -> Q:
     until = agenda.now + span
     due = Q(claim_at__lte=until)
     levels = [level for level in agenda.levels if level.earliest <= until]
-    if len(levels) > MOST_LEVELS:
+    if len(levels) > MAX_LEVELS:
         return due & Q(status=TaskStatus.PENDING)
     ranges = [due & waiting.range_of(level) for level in levels]
     return reduce(or_, ranges) if ranges else Q(pk__in=())

@@ -19,7 +19,7 @@ from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.sql.lanes import BLOCKED
 
-MOST_LEVELS: Final = 50
+MAX_LEVELS: Final = 50
 """With more levels than this, reading each costs more than the order is worth."""
 BY_LEVEL: Final = ("lane", "queue", "priority", "claim_at", "id")
 
@@ -39,8 +39,8 @@ class Order:
         """Return the first ``count`` keys; None if there are too many levels."""
         agenda = waiting.read_agenda()
         levels = [level for level in agenda.levels if self._has(level.queue)]
-        failed = list(islice(self._failed_levels(), MOST_LEVELS + 1))
-        if max(len(levels), len(failed)) > MOST_LEVELS:
+        failed = list(islice(self._failed_levels(), MAX_LEVELS + 1))
+        if max(len(levels), len(failed)) > MAX_LEVELS:
             return None
         found: list[int] = []
         for status, segment in self._segments(levels, failed, agenda.now):

@@ -21,7 +21,7 @@ GAP: Final = 0.22
 
 MARKS: Final = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 3 * 3600.0, 86_400.0, 864_000.0, 8_640_000.0)
 """The seconds that a logarithmic axis has labels for: round numbers of their units."""
-MOST_MARKS: Final = 7
+MAX_MARKS: Final = 7
 """The most marks of an axis, which keeps its labels apart."""
 
 Text = Callable[[float], str]
@@ -168,7 +168,7 @@ def _marks(values: Sequence[float]) -> Sequence[float]:
     below = sum(mark <= min(values) for mark in MARKS[:-2])
     above = sum(mark < max(values) for mark in MARKS[:-1])
     low = max(0, below - 1)
-    return MARKS[low : max(above, low + 1) + 1][-MOST_MARKS:]
+    return MARKS[low : max(above, low + 1) + 1][-MAX_MARKS:]
 
 
 def _log_y(value: float, low: float, high: float) -> float:

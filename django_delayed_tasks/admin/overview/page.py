@@ -24,7 +24,7 @@ from django_delayed_tasks.stats.findings import LEVELS, Problem
 from django_delayed_tasks.stats.overviews import SPANS
 from django_delayed_tasks.stats.tables import Address, Tables
 
-MOST_OF_A_BANNER: Final = 3
+MAX_OF_A_BANNER: Final = 3
 """The most problems that a banner names."""
 FRAGMENT: Final = "fragment"
 CODES: Final = "codes"
@@ -76,8 +76,8 @@ class OverviewAdmin(OnePageAdmin[Overview]):
             raise PermissionDenied
         found = [problem for problem in stats.problems(using=settings.DATABASE) if problem.level != "info"]
         context = {
-            "problems": linked(of_each_kind(found, MOST_OF_A_BANNER), self._address),
-            "more": max(0, len(found) - MOST_OF_A_BANNER),
+            "problems": linked(of_each_kind(found, MAX_OF_A_BANNER), self._address),
+            "more": max(0, len(found) - MAX_OF_A_BANNER),
             "address": self._address("overview"),
         }
         response = TemplateResponse(request, f"{FOLDER}/problems_banner.html", context)

@@ -17,7 +17,7 @@ from django_delayed_tasks.stats import Forecast, Overview
 from django_delayed_tasks.stats.runs import Durations
 from django_delayed_tasks.stats.tables import seconds_text
 
-MOST_CODES: Final = 6
+MAX_CODES: Final = 6
 """The most codes that have a color of their own."""
 PERIODS: Final = ("hour", "day", "month")
 
@@ -37,7 +37,7 @@ def forecast(seen: Forecast, ahead: str) -> Ahead:
     totals: Counter[str] = Counter()
     for bar in bars:
         totals.update(bar.codes)
-    codes = [code for code, count in totals.most_common() if code and count][:MOST_CODES]
+    codes = [code for code, count in totals.most_common() if code and count][:MAX_CODES]
     legend = [Key(f"ddt-c{number}", code, count_text(totals[code])) for number, code in enumerate(codes)]
     others = totals.total() - sum(totals[code] for code in codes)
     if others:

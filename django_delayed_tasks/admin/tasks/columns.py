@@ -16,7 +16,7 @@ from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.blocked import blocked_text
 from django_delayed_tasks.stats.plans import plan_of
 
-LONGEST_SHOWN: Final = 60
+MAX_SHOWN: Final = 60
 """The most characters of a trigger that the list shows."""
 
 
@@ -127,7 +127,7 @@ class TaskColumns:
         text = task.trigger_text  # the stored text, which may not be a valid trigger
         if text is None:
             return columns.labelled(_("trigger"), columns.EMPTY)
-        return format_html('<code title="{}">{}</code>', text, columns.cut(text, LONGEST_SHOWN))
+        return format_html('<code title="{}">{}</code>', text, columns.cut(text, MAX_SHOWN))
 
     @admin.display(description=_("trigger"))
     def outlook_(self, task: Task) -> SafeString | str:

@@ -37,9 +37,9 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.records.survey import read_totals
 
-MOST_IN_ORDER: Final = 5_000
+MAX_IN_ORDER: Final = 5_000
 """The tasks that the order of segments reaches; with filters, fewer tasks remain to be reached."""
-MOST_READ: Final = 200_000
+MAX_READ: Final = 200_000
 """The tasks, by the latest survey, up to which a page may read them all: to sort them or to search in their numbers."""
 FAILED: Final = str(TaskStatus.FAILED.value)
 
@@ -65,7 +65,7 @@ class TaskChangeList(NamingChangeList):
         code, status = self.params.get(CodeFilter.parameter_name), self.params.get("status__exact")
         if ORDER_VAR in self.params or self.query or (code and status != FAILED):
             return super().keys(bottom, count)
-        if bottom >= MOST_IN_ORDER:
+        if bottom >= MAX_IN_ORDER:
             raise IncorrectLookupParameters
         found = Order(self.queryset, self._statuses(), self.params.get(QueueFilter.parameter_name)).keys(bottom + count)
         return super().keys(bottom, count) if found is None else found[bottom:]
@@ -86,7 +86,7 @@ class TaskChangeList(NamingChangeList):
 
 def are_many() -> bool:
     """Return whether there are more tasks than a page may read."""
-    return sum(read_totals(settings.DATABASE).values()) > MOST_READ
+    return sum(read_totals(settings.DATABASE).values()) > MAX_READ
 
 
 @admin.register(Task)

@@ -19,7 +19,7 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.schedules.find import find_runs_of
 
-MOST_RUNS: Final = 20
+MAX_RUNS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Event:
 
 
 def timeline(site: str, task: Task, now: datetime) -> list[Event]:
-    """Return the events of this task, the latest first; of its runs the last ``MOST_RUNS``."""
+    """Return the events of this task, the latest first; of its runs the last ``MAX_RUNS``."""
     runs = _runs(task)
     events = chain(_planned(task, now), _present(site, task), (_ended(site, run) for run in runs), _first(task, runs))
     return sorted(events, key=lambda event: event.moment, reverse=True)
@@ -44,7 +44,7 @@ def timeline(site: str, task: Task, now: datetime) -> list[Event]:
 
 def _runs(task: Task) -> list[Any]:
     rows = find_runs_of(settings.DATABASE, task.biz_code, task.biz_num)
-    runs: list[Any] = list(rows.defer("result", "error", "biz_ext")[:MOST_RUNS])
+    runs: list[Any] = list(rows.defer("result", "error", "biz_ext")[:MAX_RUNS])
     names = names_of(runs)
     for run in runs:
         run.executor_name = names.get(run.executor)

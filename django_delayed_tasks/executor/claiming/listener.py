@@ -21,7 +21,7 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-SHORTEST_PAUSE: Final = 0.005
+MIN_PAUSE: Final = 0.005
 """Seconds to wait after a notice before hearing the next: notices that arrive meanwhile count as one."""
 RATE: Final = 50.0
 """Wakings per second, in the long run, of all executors together."""
@@ -58,7 +58,7 @@ class Pace:
         now, rate = clock.monotonic(), RATE / listeners
         self._left = min(BURST, self._left + rate * (now - self._counted))
         self._counted = now
-        return max(0.0, self._heard + SHORTEST_PAUSE - now, (1.0 - self._left) / rate)
+        return max(0.0, self._heard + MIN_PAUSE - now, (1.0 - self._left) / rate)
 
     def note_hearing(self, is_waking: bool) -> None:
         """Note that notices were heard just now, and whether the poller was woken for them."""

@@ -34,7 +34,7 @@ AGAIN = 0.02
 """Seconds at most before another attempt after a lost race, so that executors do not collide again, and in a drain."""
 RENEWAL = 1.0
 """Seconds at most until this executor asks again whether its lease has been renewed: nothing wakes it for that."""
-MOST_LOST_RACES = 10
+MAX_LOST_RACES = 10
 """Lost races in a row after which this executor no longer expects tasks to remain for it."""
 
 
@@ -145,7 +145,7 @@ class Poller:
     def _note_nothing(self, claimed: int) -> None:
         """Note whether this poll found nothing: only a full scan proves that nothing is left below the watermarks."""
         self._lost_races = self._lost_races + 1 if self._was_outpaced and not claimed else 0
-        self._may_have_left_some = 0 < self._lost_races <= MOST_LOST_RACES
+        self._may_have_left_some = 0 < self._lost_races <= MAX_LOST_RACES
         is_nothing = not claimed and not self._may_have_left_some
         if is_nothing and self._options.drain and self._agenda is not None:
             is_nothing = not self._lanes.has_due(self._agenda)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.worker import LONGEST_HOLD
+from django_delayed_tasks.executor.running.worker import MAX_HOLD
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at, hold_until
 from django_delayed_tasks.store.sql.lanes import LOOP
@@ -20,7 +20,7 @@ QUIET = 0.5
 _SHARE = 0.3
 """The weight of the latest runs in the mean duration."""
 
-LONGEST: Final = LONGEST_HOLD
+LONGEST: Final = MAX_HOLD
 """Seconds to look ahead at most. A claimed task counts as running: it is too late to cancel or reschedule it."""
 FIRST: Final = 0.002
 """Seconds that a reading or a claim is assumed to take before one was measured."""

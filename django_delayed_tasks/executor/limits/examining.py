@@ -3,14 +3,14 @@
 from datetime import datetime
 
 from django_delayed_tasks.executor.limits.lane import Lane
-from django_delayed_tasks.executor.running.deciding import lost, raised
+from django_delayed_tasks.executor.running.deciding import raised, rescue_settlement
 from django_delayed_tasks.executor.running.run import failed, refusal
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at
 from django_delayed_tasks.store.limits.claiming import Found
 from django_delayed_tasks.store.settling.settlement import Settlement
 
 
-def examined(
+def split_expired(
     lane: Lane, found: Found, now: datetime, max_rescues: int
 ) -> tuple[dict[ClaimedTask, Settlement], dict[ClaimedTask, str]]:
     """Return the tasks that end without a run, and the keys of the others, in the order in which to start them."""
@@ -36,4 +36,4 @@ def _examined(lane: Lane, task: ClaimedTask, now: datetime, max_rescues: int) ->
         except BaseException as error:
             return failed(task, lane.handler, raised(error), now, now, max_rescues)
     except BaseException as error:  # by an attribute of the handler
-        return lost(task, raised(error), now, max_rescues)
+        return rescue_settlement(task, raised(error), now, max_rescues)

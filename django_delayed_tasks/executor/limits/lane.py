@@ -5,21 +5,21 @@ from itertools import islice
 from typing import Final
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.limits.permits import Permits, Permitted
+from django_delayed_tasks.executor.limits.permits import PermitDecision, Permits
 from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.limits.stock import ENOUGH, FEW_OF_KEYS, Stock
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import watermark
-from django_delayed_tasks.store.limits.claiming import MOST_PLACES, Found, Place
+from django_delayed_tasks.store.limits.claiming import MAX_PLACES, Found, Place
 from django_delayed_tasks.store.resources.slots import Slot
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
 
 MANY: Final = 500
 """Tasks of one level that are read at once while those at its head are being blocked."""
-PASSED_FOR: Final = 1.0
+SKIP_FOR: Final = 1.0
 """Seconds for which tasks are left alone that a caller has locked: they would get the permits of others in vain."""
 
 
@@ -90,7 +90,7 @@ class Lane:
         if clock.monotonic() < self.resumes_at:
             return {}
         limit = min(room, self.handler.max_concurrent or room)
-        freed = list(islice(filter(serves, self.freed), MOST_PLACES))
+        freed = list(islice(filter(serves, self.freed), MAX_PLACES))
         now = clock.monotonic()
         self._passed = {claim: until for claim, until in self._passed.items() if until > now}
         many = (MANY if self._is_futile else min(room, MANY)) + len(self._passed)
@@ -111,15 +111,15 @@ class Lane:
             return {}
         return dict.fromkeys(filter(serves, self.open), ENOUGH + len(self._passed))
 
-    def pass_by(self, claims: Iterable[Claim]) -> None:
+    def skip(self, claims: Iterable[Claim]) -> None:
         """Leave tasks alone for a while that could not be claimed: a caller has locked or changed them."""
-        self._passed |= dict.fromkeys(claims, clock.monotonic() + PASSED_FOR)
+        self._passed |= dict.fromkeys(claims, clock.monotonic() + SKIP_FOR)
 
     def without_passed(self, found: Found) -> Found:
         """Return what was found, without the tasks that are left alone, and those that get a slot at this moment."""
-        given = self.stock.given()
+        reserved = self.stock.reserved()
         return {
-            place: [task for task in tasks if task.claim not in self._passed and task.claim not in given]
+            place: [task for task in tasks if task.claim not in self._passed and task.claim not in reserved]
             for place, tasks in found.items()
         }
 
@@ -127,7 +127,7 @@ class Lane:
         """Return the lane in which tasks of this key wait for a permit."""
         return blocked_lane(self.code, key) if self.handler.is_keyed else open_lane(self.code)
 
-    def to_move(self, found: Found, permitted: Permitted) -> dict[ClaimedTask, str]:
+    def to_move(self, found: Found, permitted: PermitDecision) -> dict[ClaimedTask, str]:
         """Return the lanes of the refused tasks that are not yet there: they would be read again and again.
 
         They are in the open lane, or in the lane of the key that they had before the handler was changed.
@@ -144,7 +144,7 @@ class Lane:
         asked: Mapping[Place, int],
         read: Found,
         won: Collection[ClaimedTask],
-        permitted: Permitted,
+        permitted: PermitDecision,
         pause: float,
     ) -> None:
         """Note what was read, claimed and refused; ``pause`` is in seconds, for permits that are held elsewhere."""
@@ -168,7 +168,7 @@ class Lane:
         self._lacks_slots = self.hands_on and permitted.is_short
         self._is_futile = is_keyed and not won and bool(permitted.refused)
 
-    def _may_have_more(self, place: Place, tasks: list[ClaimedTask], asked: int, permitted: Permitted) -> bool:
+    def _may_have_more(self, place: Place, tasks: list[ClaimedTask], asked: int, permitted: PermitDecision) -> bool:
         """Return whether there may be more tasks than those that were read, and for blocked ones more permits."""
         if len(tasks) < asked or place in self.open:
             return len(tasks) >= asked

@@ -9,9 +9,9 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import LOOK_AGAIN, Admission
-from django_delayed_tasks.executor.limits.examining import examined
+from django_delayed_tasks.executor.limits.examining import split_expired
 from django_delayed_tasks.executor.limits.lane import Lane
-from django_delayed_tasks.executor.limits.permits import Keyed, Permits, Permitted
+from django_delayed_tasks.executor.limits.permits import Keyed, PermitDecision, Permits
 from django_delayed_tasks.executor.limits.room import LaneRoom
 from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.membership.lease import Lease
@@ -23,7 +23,7 @@ from django_delayed_tasks.handlers import find, find_function
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_levels
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
-from django_delayed_tasks.store.limits.claiming import Chosen, Place, Written, claim_chosen, read_places
+from django_delayed_tasks.store.limits.claiming import ClaimChoice, ClaimResult, Place, claim_chosen, read_places
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.lanes import LOOP, code_of
 
@@ -106,10 +106,12 @@ class Lanes:
         if clock.monotonic() >= self._search_at:
             self._search()
         due = [lane for lane in self._lanes.values() if lane.open or lane.freed]
-        self._held.lanes_lack_threads = True  # before the room is looked at, so that no end of a run is missed
+        self._held.wake_lanes_when_thread_frees = (
+            True  # before the room is looked at, so that no end of a run is missed
+        )
         seconds = [self._serve(lane) for lane in sorted(due, key=lambda lane: (-lane.priority, lane.served_at))]
         self.lacking = {lane.code for lane in due if self.room.of(lane.handler) <= 0}
-        self._held.lanes_lack_threads = bool(self.lacking)
+        self._held.wake_lanes_when_thread_frees = bool(self.lacking)
         for lane in due:
             self._restock(lane)
         waits = [lane.seconds_until_timer() for lane in self._lanes.values()]
@@ -211,17 +213,17 @@ class Lanes:
         executor, freed = self._lease.executor, len(lane.freed)
         read = read_places(self._alias, executor, places, self._admission.rescues_below)
         found = lane.without_passed(read)
-        ends, keys = examined(lane, found, self._clock.now(), self._options.max_rescues)
+        ends, keys = split_expired(lane, found, self._clock.now(), self._options.max_rescues)
         permitted = lane.permits.choose(keys, room)
         blocked = lane.to_move(found, permitted)
-        lane.stock.give(task.claim for task in permitted.tasks)
+        lane.stock.reserve(task.claim for task in permitted.tasks)
         if lane.handler.is_keyed:  # other tasks are read for the stock alone
             self._fill(lane, [task for task in permitted.refused if task not in blocked], keys)
-        chosen = Chosen([*permitted.tasks, *ends], permitted.slots, permitted.tokens, lane.permits.period, blocked)
+        chosen = ClaimChoice([*permitted.tasks, *ends], permitted.slots, permitted.tokens, lane.permits.period, blocked)
         written = self._written(executor, chosen)
         self._end([(task, ends[task]) for task in written.won if task in ends])
         self._start(lane, {task: keys[task] for task in written.won if task not in ends}, permitted)
-        lane.pass_by(written.passed)
+        lane.skip(written.passed)
         lane.stock.take_back({task.claim for task in permitted.tasks}.difference(task.claim for task in written.won))
         lane.note_claimed(places, read, set(written.won), permitted, self._pause())
         self._look_again(lane, {keys[task] for task in written.blocked if permitted.refused[task] is None})
@@ -235,7 +237,7 @@ class Lanes:
         """Read tasks that are the next to get the slots of runs that end, if many do."""
         if (places := lane.to_stock(self.serves)) and self.room.expected_ends.count:
             found = read_places(self._alias, self._lease.executor, places, self._admission.rescues_below)
-            ends, keys = examined(lane, lane.without_passed(found), self._clock.now(), self._options.max_rescues)
+            ends, keys = split_expired(lane, lane.without_passed(found), self._clock.now(), self._options.max_rescues)
             if not ends:  # which are noticed when a slot is free
                 self._fill(lane, list(keys), keys)
 
@@ -250,13 +252,13 @@ class Lanes:
         """Return the lane of a code. Thread-safe."""
         return self._lanes.get(code)
 
-    def _written(self, executor: int, chosen: Chosen) -> Written:
+    def _written(self, executor: int, chosen: ClaimChoice) -> ClaimResult:
         won: set[ClaimedTask] = set()
         began = clock.monotonic()
         try:
             with self._held.claiming.lanes:
                 if clock.monotonic() >= self._lease.claims_until:  # permits may be free because this executor stops
-                    return Written([], [], set())
+                    return ClaimResult([], [], set())
                 written = claim_chosen(self._alias, executor, chosen)
                 self._held.add(written.won, is_limited=True)
             won.update(written.won)
@@ -279,7 +281,7 @@ class Lanes:
             self._held.finish([task.claim])
             self._held.put_end(settlement)
 
-    def _start(self, lane: Lane, tasks: dict[ClaimedTask, str], permitted: Permitted) -> None:
+    def _start(self, lane: Lane, tasks: dict[ClaimedTask, str], permitted: PermitDecision) -> None:
         lane.note_start(tasks, permitted.slots)
         self.start(tasks)
 

@@ -22,7 +22,7 @@ from django_delayed_tasks.handlers.rates import Rate, parse_rate
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
 from django_delayed_tasks.store.resources.rate_tokens import (
-    Looked,
+    FreeTokens,
     Token,
     free_growing,
     free_tokens,
@@ -36,7 +36,7 @@ from django_delayed_tasks.support.redaction import shown
 
 logger = Log(__name__)
 
-MOST_SLOTS: Final = 1000
+MAX_SLOTS: Final = 1000
 """Slots that one statement looks at, approximately."""
 SOON: Final = 0.05
 """Seconds before another look for a rate token, if the database does not say when there is one."""
@@ -48,7 +48,7 @@ Keyed = Mapping[ClaimedTask, str]
 """Tasks with their keys."""
 
 
-class Permitted(NamedTuple):
+class PermitDecision(NamedTuple):
     """The tasks that may run, with their permits, and the tasks that were refused because no permit is free.
 
     ``refused`` has the seconds until there may be a permit for a task; None if it must wait for a run to end.
@@ -102,7 +102,7 @@ class Permits:
             " an int or a UUID, or None"
         )
 
-    def choose(self, tasks: Keyed, most: int) -> Permitted:
+    def choose(self, tasks: Keyed, most: int) -> PermitDecision:
         """Choose permits for up to ``most`` of these tasks, in their order, as far as permits are free.
 
         A task that is neither permitted nor refused is left for later.
@@ -127,9 +127,9 @@ class Permits:
         free = free_slots(self._alias, self._code, limit, dict.fromkeys(elsewhere, 1))
         return {key for key, slots in free.items() if slots}
 
-    def _with_slots(self, tasks: Keyed, most: int) -> Permitted:
+    def _with_slots(self, tasks: Keyed, most: int) -> PermitDecision:
         limit = self._handler.max_concurrent
-        permitted = Permitted(tasks, [], {}, {}, {})
+        permitted = PermitDecision(tasks, [], {}, {}, {})
         if limit is None:
             permitted.tasks.extend(islice(tasks, most))
             return permitted
@@ -150,7 +150,7 @@ class Permits:
 
     def _free_slots(self, tasks: Keyed, limit: int) -> dict[str, list[Slot]]:
         """Return the free slots of the tasks' keys; of some keys only, if there are many."""
-        wanted = Counter(islice(tasks.values(), MOST_SLOTS))
+        wanted = Counter(islice(tasks.values(), MAX_SLOTS))
         here = self._runs.here()
         free: dict[str, list[Slot]] = {}
         unknown: dict[str, int] = {}
@@ -158,7 +158,7 @@ class Permits:
             remembered = self._runs.take_free(key)
             if len(remembered) >= min(count, limit - here[key]):
                 free[key] = remembered
-            elif (len(unknown) + 1) * limit <= max(MOST_SLOTS, limit):
+            elif (len(unknown) + 1) * limit <= max(MAX_SLOTS, limit):
                 unknown[key] = min(count, limit)
         if unknown:
             found = free_slots(self._alias, self._code, limit, unknown)
@@ -167,7 +167,7 @@ class Permits:
             free |= found
         return free
 
-    def _with_tokens(self, rate: Rate, permitted: Permitted, keys: Keyed) -> Permitted:
+    def _with_tokens(self, rate: Rate, permitted: PermitDecision, keys: Keyed) -> PermitDecision:
         by_key: defaultdict[str, list[ClaimedTask]] = defaultdict(list)
         for task in permitted.tasks:
             by_key[keys[task]].append(task)
@@ -184,7 +184,7 @@ class Permits:
         chosen = [task for task in permitted.tasks if task.claim in tokens]
         return permitted._replace(tasks=chosen, tokens=tokens)
 
-    def _look_at_tokens(self, rate: Rate, key: str, count: int) -> Looked:
+    def _look_at_tokens(self, rate: Rate, key: str, count: int) -> FreeTokens:
         pool, now = tokens_of(self._code, key), clock.monotonic()
         self._shaped = {one: at for one, at in self._shaped.items() if now - at < SHAPE_EVERY}
         is_shaped = pool in self._shaped

@@ -23,7 +23,7 @@ from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import Place, claim_in_slots
-from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
+from django_delayed_tasks.store.settling.settle import SettleResult, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.lanes import open_lane
@@ -33,7 +33,7 @@ from django_delayed_tasks.support.logs import Log
 logger = Log(__name__)
 
 
-class Leg(NamedTuple):
+class HandOver(NamedTuple):
     """One slot to hand on: from the claim ``before`` to the next task."""
 
     lane: Lane
@@ -66,7 +66,7 @@ class Relay:
         self._clock = database_clock
         self.may_hand_on = True
 
-    def hand_on(self, batch: list[Settlement]) -> Ended | None:
+    def hand_on(self, batch: list[Settlement]) -> SettleResult | None:
         """Settle in one transaction, without rows that stay locked for longer than a second; hand the slots on.
 
         Return None if there is no slot to hand on, or anything goes wrong with that: the runs are yet to be settled.
@@ -83,8 +83,8 @@ class Relay:
             self._held.wake_poller.set()
         return None
 
-    def _legs(self, batch: list[Settlement]) -> list[Leg]:
-        found: list[Leg] = []
+    def _legs(self, batch: list[Settlement]) -> list[HandOver]:
+        found: list[HandOver] = []
         room: dict[str, int] = {}
         limited = self._held.limited
         # A run that timed out may be there twice.
@@ -95,7 +95,7 @@ class Relay:
                 continue
             left = room.setdefault(lane.code, self._lanes.room.of(lane.handler))
             if left > 0 and (after := lane.stock.take(in_slot.key, partial(self._may_start, lane))):
-                found.append(Leg(lane, settlement.claim, after, in_slot))
+                found.append(HandOver(lane, settlement.claim, after, in_slot))
                 room[lane.code] = left - 1
         return found
 
@@ -111,7 +111,7 @@ class Relay:
         place = Place(open_lane(lane.code), task.queue, task.priority)
         return self._lanes.serves(place) and not refusal(task, lane.handler, self._clock.now())
 
-    def _hand_on(self, batch: list[Settlement], legs: list[Leg]) -> Ended:
+    def _hand_on(self, batch: list[Settlement], legs: list[HandOver]) -> SettleResult:
         executor, began, claimed = legs[0].after.executor, clock.monotonic(), list[ClaimedTask]()
 
         def claim_next(cursor: CursorWrapper, ended: Collection[Claim]) -> list[ClaimedTask]:
@@ -132,7 +132,7 @@ class Relay:
         self._start([leg for leg in legs if leg.after in claimed], began)
         return ended
 
-    def _start(self, legs: list[Leg], began: float) -> None:
+    def _start(self, legs: list[HandOver], began: float) -> None:
         tasks = [leg.after for leg in legs]
         try:
             for leg in legs:

@@ -23,7 +23,7 @@ class Stock:
     def __init__(self) -> None:
         self._lock = Lock()
         self._by_key: dict[str, tuple[float, deque[ClaimedTask]]] = {}
-        self._given: dict[Claim, float] = {}
+        self._reserved: dict[Claim, float] = {}
 
     def __len__(self) -> int:
         with self._lock:
@@ -35,37 +35,37 @@ class Stock:
         with self._lock:
             fresh: dict[str, tuple[float, deque[ClaimedTask]]] = {}
             for task, key in tasks:
-                if task.claim not in self._given:
+                if task.claim not in self._reserved:
                     fresh.setdefault(key, (now + FRESH, deque()))[1].append(task)
             self._by_key = {key: kept for key, kept in self._by_key.items() if kept[0] > now} | fresh
 
-    def give(self, claims: Iterable[Claim]) -> None:
+    def reserve(self, claims: Iterable[Claim]) -> None:
         """Note claims that are being made elsewhere in this process: their tasks are not to be taken from here."""
         with self._lock:
-            self._given |= dict.fromkeys(claims, clock.monotonic() + FRESH)
+            self._reserved |= dict.fromkeys(claims, clock.monotonic() + FRESH)
 
     def take_back(self, claims: Iterable[Claim]) -> None:
         """Note that these claims were not made: their tasks may be claimed, or taken from here."""
         with self._lock:
             for claim in claims:
-                self._given.pop(claim, None)
+                self._reserved.pop(claim, None)
 
-    def given(self) -> set[Claim]:
+    def reserved(self) -> set[Claim]:
         """Return the claims that were made a moment ago, or are being made."""
         now = clock.monotonic()
         with self._lock:
-            self._given = {claim: until for claim, until in self._given.items() if until > now}
-            return set(self._given)
+            self._reserved = {claim: until for claim, until in self._reserved.items() if until > now}
+            return set(self._reserved)
 
     def take(self, key: str, may_start: Callable[[ClaimedTask], bool]) -> ClaimedTask | None:
         """Remove and return the next task of the key; None if it may not start, so that no other overtakes it."""
         now = clock.monotonic()
         with self._lock:
             until, tasks = self._by_key.get(key, (0.0, deque()))
-            while tasks and tasks[0].claim in self._given:
+            while tasks and tasks[0].claim in self._reserved:
                 tasks.popleft()
             if tasks and until > now and may_start(tasks[0]):
-                self._given[tasks[0].claim] = now + FRESH
+                self._reserved[tasks[0].claim] = now + FRESH
                 return tasks.popleft()
             self._by_key.pop(key, None)
         return None
@@ -74,4 +74,4 @@ class Stock:
         """Forget the tasks, and which claims are being made."""
         with self._lock:
             self._by_key.clear()
-            self._given.clear()
+            self._reserved.clear()

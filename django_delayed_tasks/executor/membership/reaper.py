@@ -9,14 +9,14 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.store.settling.reap import Taken, take_orphans
+from django_delayed_tasks.store.settling.reap import ReapedTask, take_orphans
 from django_delayed_tasks.store.settling.settlement import is_final_failure
 from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-MOST_NAMES = 10
+MAX_NAMES = 10
 """Codes, and executors, that a line of the log names."""
 
 
@@ -41,7 +41,7 @@ class Reaper:
             self._log(taken)
         return False
 
-    def _log(self, taken: Sequence[Taken]) -> None:
+    def _log(self, taken: Sequence[ReapedTask]) -> None:
         own = [one for one in taken if one.executor == self._lease.executor]
         if own:  # this executor has just ended its lease, to stop
             whose = plural(len(own), "task, whose run has", "tasks, whose runs have")
@@ -54,7 +54,7 @@ class Reaper:
             logger.warning("took %d %s (%s) from %s", len(others), plural(len(others), "task"), codes_of(others), dead)
 
 
-def codes_of(taken: Sequence[Taken]) -> str:
+def codes_of(taken: Sequence[ReapedTask]) -> str:
     """Return how many tasks there are of each code, the most frequent first: "mail: 7, report: 1"."""
     counts = Counter(one.biz_code for one in taken)
     return listed([f"{code}: {count}" for code, count in counts.most_common()])
@@ -62,5 +62,5 @@ def codes_of(taken: Sequence[Taken]) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first names, and how many there are besides."""
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

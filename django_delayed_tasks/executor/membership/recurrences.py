@@ -56,6 +56,6 @@ def _has_next_run(handler: TaskHandler) -> bool:
     return trigger is not None and trigger.next_after(clock.host_now()) is not None
 
 
-def declaration_of(code: str, handler: TaskHandler) -> declare.Declared:
+def declaration_of(code: str, handler: TaskHandler) -> declare.DeclaredTask:
     """Return the recurring task of a handler that has a trigger."""
-    return declare.Declared(code, str(handler.recurs_by), handler.queue, handler.priority, lane_of(code))
+    return declare.DeclaredTask(code, str(handler.recurs_by), handler.queue, handler.priority, lane_of(code))

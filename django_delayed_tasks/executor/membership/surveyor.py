@@ -13,10 +13,10 @@ from django_delayed_tasks.store.schedules.recurrence import read_now
 
 PORTION: Final = 2500
 """Tasks of one portion. Housekeeping reads at most five portions a second."""
-MOST_CODES: Final = 40
+MAX_CODES: Final = 40
 """The most codes that are told apart; the others are summed up under an empty code."""
 OTHERS: Final = ""
-MOST_LATENCIES: Final = 5
+MAX_LATENCIES: Final = 5
 """How many earlier readings of each queue's lateness are kept."""
 
 
@@ -74,7 +74,7 @@ def _latencies(alias: str) -> list[Any]:
         if seconds > 1:
             name = f"{level.queue}{level.lane}"
             late[name] = max(round(seconds, 1), late.get(name, 0.0))
-    return [*known[-MOST_LATENCIES:], (agenda.now.timestamp(), late)]
+    return [*known[-MAX_LATENCIES:], (agenda.now.timestamp(), late)]
 
 
 def take_survey(alias: str) -> None:
@@ -90,7 +90,7 @@ def report(current: Survey, busiest: Counter[str]) -> dict[str, Any]:
     recurring = project(list(current.recurring.values()), current.began)
     sizes = Counter({code: times.total() for code, times in current.due.items()})
     sizes.update({code: times.total() for code, times in recurring.items()})
-    kept = {code for code, _ in sizes.most_common(MOST_CODES)}
+    kept = {code for code, _ in sizes.most_common(MAX_CODES)}
     return {
         "tasks": current.tasks,
         "statuses": {str(status): dict(codes.most_common(1000)) for status, codes in current.statuses.items()},

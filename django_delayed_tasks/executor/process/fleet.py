@@ -23,7 +23,7 @@ class Fleet:
         One that ended is started again by the supervisor, and one that was just started may not answer yet.
         """
         executors = [self._look(child) for child in self._supervisor.children]
-        is_live = self._supervisor.is_turning and all(one["live"] for one in executors)
+        is_live = self._supervisor.is_responsive and all(one["live"] for one in executors)
         return Status(is_live, any(one["ready"] for one in executors), {"executors": executors})
 
     def _look(self, child: Child) -> dict[str, Any]:

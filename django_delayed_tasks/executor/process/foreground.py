@@ -19,7 +19,7 @@ from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.process.probes import Probed, ProbedExecutor
+from django_delayed_tasks.executor.process.probes import ProbedExecutor, ProbeTarget
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar, drained
 from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.states import RunOutcome
@@ -130,7 +130,7 @@ def run_executor(
     stream: TextIO,
     signals: StopSignals,
     ready: Callable[[int], None],
-    watched: Callable[[Probed], AbstractContextManager[None]] = lambda executor: nullcontext(),
+    watched: Callable[[ProbeTarget], AbstractContextManager[None]] = lambda executor: nullcontext(),
 ) -> int:
     """Run an executor until a signal comes, it is drained, or it must be restarted; return the exit code.
 

@@ -38,7 +38,7 @@ def start(**options: Any) -> None:
         if _executor is not None:
             raise TaskException("this process runs an executor already; call shutdown() first")
         executor = Executor(from_settings(**options))
-        refuse_useless(executor.options.database)
+        refuse_if_no_executor_can_work(executor.options.database)
         _start(executor)
         _executor = executor
     atexit.register(shutdown)
@@ -70,7 +70,7 @@ def shutdown(wait: bool = True) -> None:
         Thread(target=executor.stop, name="shutdown", daemon=True).start()
 
 
-def refuse_useless(alias: str) -> None:
+def refuse_if_no_executor_can_work(alias: str) -> None:
     """Refuse to start an executor where it could not work.
 
     Its threads, which have connections of their own, would not see the tasks of the caller; or they would wait forever.

@@ -84,7 +84,7 @@ def _server(address: Address, handler: type[BaseHTTPRequestHandler]) -> BaseServ
     return (_IPv6Server if family == AF_INET6 else _Server)(address, handler)
 
 
-class _Bounded(ThreadingMixIn):
+class _BoundedMixIn(ThreadingMixIn):
     """Connections that are few, and do not stay: anyone may open them, and keep sending a byte now and then."""
 
     daemon_threads = True
@@ -155,7 +155,7 @@ class _Bounded(ThreadingMixIn):
             logger.exception("a request cannot be answered")
 
 
-class _Server(_Bounded, HTTPServer):
+class _Server(_BoundedMixIn, HTTPServer):
     pass
 
 
@@ -163,12 +163,12 @@ class _IPv6Server(_Server):
     address_family = AF_INET6
 
 
-class _UnixServer(_Bounded, UnixStreamServer):
+class _UnixServer(_BoundedMixIn, UnixStreamServer):
     pass
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Bounded  # type: ignore[assignment]
+    server: _BoundedMixIn  # type: ignore[assignment]
     pages: Pages = {}
     timeout = PATIENCE
 

@@ -34,7 +34,7 @@ class Status(NamedTuple):
         return json.dumps({"live": self.is_live, "ready": self.is_ready, **self.details})
 
 
-class Probed(Protocol):
+class ProbeTarget(Protocol):
     """The interface of what is probed: an executor, or a supervisor for all of its executors."""
 
     def status(self) -> Status:
@@ -75,7 +75,7 @@ class Probes:
         return (self.health_port, self.metrics_port) != (None, None)
 
     @contextmanager
-    def answered(self, probed: Probed, supervisor_socket: Path | None = None) -> Iterator[None]:
+    def answered(self, probed: ProbeTarget, supervisor_socket: Path | None = None) -> Iterator[None]:
         """Answer probes within a ``with`` block: those of the supervisor, or those that were asked for.
 
         Raises:
@@ -87,7 +87,7 @@ class Probes:
                 server.start()
             yield
 
-    def _servers(self, probed: Probed, supervisor_socket: Path | None) -> list[PageServer]:
+    def _servers(self, probed: ProbeTarget, supervisor_socket: Path | None) -> list[PageServer]:
         health = health_pages(probed)
         if supervisor_socket:
             return [PageServer(supervisor_socket, {**health, **self._metrics_pages(probed, is_whole=False)})]
@@ -99,7 +99,7 @@ class Probes:
             by_port[self.metrics_port] = pages | self._metrics_pages(probed, is_whole=True)
         return [PageServer((self.listen, port), pages) for port, pages in by_port.items()]
 
-    def _metrics_pages(self, probed: Probed, is_whole: bool) -> dict[str, Callable[[], Page]]:
+    def _metrics_pages(self, probed: ProbeTarget, is_whole: bool) -> dict[str, Callable[[], Page]]:
         """Return the page of metrics, if they were asked for; a whole one has those of the cluster, too."""
         form = self.format
         if form is None:
@@ -112,7 +112,7 @@ class Probes:
         return {"/metrics": page}
 
 
-def health_pages(probed: Probed) -> dict[str, Any]:
+def health_pages(probed: ProbeTarget) -> dict[str, Any]:
     """Return the pages for probes of liveness and readiness: 200 for yes, 503 for no."""
 
     def page(is_good: bool, status: Status) -> Page:

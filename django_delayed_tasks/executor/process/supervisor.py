@@ -14,7 +14,7 @@ from django_delayed_tasks.support.logs import logger_of
 logger = logger_of(__name__)
 
 LOOK_EVERY = 0.1
-LONGEST_PAUSE = 30.0
+MAX_PAUSE = 30.0
 HEALTHY_AFTER = 60.0
 """Seconds that a process must live for its crash to count as the first of a new series."""
 STUCK_AFTER = 60.0
@@ -40,7 +40,7 @@ class Child:
 
     def pause(self) -> float:
         """Return the seconds before it is restarted: none after a first crash, then growing."""
-        return 0.0 if self.crashes <= 1 else min(LONGEST_PAUSE, 0.5 * 2.0**self.crashes)
+        return 0.0 if self.crashes <= 1 else min(MAX_PAUSE, 0.5 * 2.0**self.crashes)
 
 
 class Supervisor:
@@ -58,7 +58,7 @@ class Supervisor:
         self.children = [Child(number) for number in range(1, processes + 1)]
 
     @property
-    def is_turning(self) -> bool:
+    def is_responsive(self) -> bool:
         """Whether it has looked after its children in the last seconds."""
         return clock.monotonic() - self._turned < STUCK_AFTER
 

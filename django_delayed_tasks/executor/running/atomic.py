@@ -16,7 +16,7 @@ from django.db import DatabaseError, connections, transaction
 from django.db.transaction import TransactionManagementError
 
 from django_delayed_tasks.exceptions import ClaimLost
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
 from django_delayed_tasks.store.settling.settle import in_chunks, settle, settle_run
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -33,7 +33,7 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-Settled = tuple[list[Settlement], dict[Claim, Then]]
+Settled = tuple[list[Settlement], dict[Claim, NextState]]
 """The settlements, and the next state of each task by its claim."""
 
 BROKEN = (
@@ -51,7 +51,7 @@ TRIES = 3
 """How often an atomic run's transaction is tried in one attempt, when transient errors such as deadlocks end it."""
 
 
-def settle_stubbornly(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settlement]]) -> Settled:
+def settle_with_retries(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settlement]]) -> Settled:
     """Do :func:`settle_with`, and try again at once if a transient error such as a deadlock rolled it back."""
     first = copy(tasks[0])  # as it was claimed: the handler may change the task
     for attempt in range(TRIES - 1):
@@ -84,7 +84,7 @@ def settle_with(tasks: Sequence[ClaimedTask], first: ClaimedTask, handle: Callab
     alias = first.alias
     galera.catch_up(alias)  # within a transaction, a node does not wait for commits of other nodes
     block = transaction.atomic(using=alias, durable=True)
-    became: dict[Claim, Then] | None = None
+    became: dict[Claim, NextState] | None = None
     try:
         with block:
             transaction.on_commit(committed.set, using=alias)
@@ -114,15 +114,15 @@ def _inner_blocks_ended(alias: str, block: Any) -> Iterator[None]:
 
 def _settle(
     tasks: Sequence[ClaimedTask], first: ClaimedTask, block: Any, settlements: list[Settlement]
-) -> dict[Claim, Then]:
+) -> dict[Claim, NextState]:
     alias = first.alias
     if connections[alias].atomic_blocks[-1:] != [block]:
         raise TransactionManagementError(LEFT_OPEN)
     if connections[alias].needs_rollback:
         raise TransactionManagementError(BROKEN)
     if len(tasks) == 1 and settle_run(alias, first, settlements[0]):
-        return {first.claim: Then.GONE}
-    became: dict[Claim, Then] = {}
+        return {first.claim: NextState.GONE}
+    became: dict[Claim, NextState] = {}
     for portion in in_chunks(sorted(settlements, key=attrgetter("claim"))):  # in the order in which all lock rows
         became |= settle(alias, portion).became
     if gone := [task for task in tasks if task.claim not in became]:

@@ -31,7 +31,7 @@ GRACE: Final = 1.0
 BLOCKED: Final = 0.25
 """Seconds after which a loop that does not answer is blocked. The watchdog asks five times a second, so a handler that
 blocks the loop for 0.6 seconds is always seen."""
-LONGEST_QUERY: Final = 5.0
+MAX_QUERY: Final = 5.0
 """Seconds after which a call in the thread for queries no longer holds up the others: another thread makes those."""
 COMPLAIN_EVERY: Final = 60.0
 """Seconds between two warnings about the same code."""
@@ -89,7 +89,7 @@ class AwaitedRuns:
             raise
         except BaseException as error:
             logger.exception("running %s failed", running)
-            self._performer.lose(running, error)
+            self._performer.fail_run(running, error)
         finally:
             self._leave_slot(running)
 
@@ -132,7 +132,7 @@ class AwaitedRuns:
 
     def current(self) -> list[CurrentRun]:
         """Return the current runs."""
-        return [running for running in list(self._tasks) if running.has_begun and running.counts]
+        return [running for running in list(self._tasks) if running.has_begun and running.owns_tasks]
 
     def cancel(self, running: CurrentRun, error: BaseException) -> None:
         """Raise CancelledError in the run's handler; if it lets that pass, the run has ended with ``error``."""
@@ -154,10 +154,10 @@ class AwaitedRuns:
         if not self._loop.is_running or not self._performer:
             return
         for running in self.current():
-            if running.interrupted is None and self._performer.has_lost(running):
+            if running.interrupted is None and self._performer.claims_are_gone(running):
                 self.cancel(running, ClaimLost(f"{running}: the claim is gone"))
         self._look_for_block()
-        self._replace_stuck_queries(LONGEST_QUERY)
+        self._replace_stuck_queries(MAX_QUERY)
 
     def _replace_stuck_queries(self, seconds: float) -> None:
         for stuck in self._loop.replace_stuck_queries(seconds, self._max_lost):

@@ -5,7 +5,7 @@ from typing import Any
 
 from django_delayed_tasks.exceptions import InvalidOutcome
 from django_delayed_tasks.executor.running.current_run import Batch
-from django_delayed_tasks.executor.running.deciding import GivenBack, Raised, raised
+from django_delayed_tasks.executor.running.deciding import GivenBack, RaisedError, raised
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -69,7 +69,7 @@ def settlements_of(
     return settlements
 
 
-def divided(tasks: Batch, error: BaseException) -> tuple[Batch, Batch]:
+def split_by_blame(tasks: Batch, error: BaseException) -> tuple[Batch, Batch]:
     """Return the tasks whose run ends with the error of their call, and those that are run again, each alone."""
     if len(tasks) == 1 or isinstance(error, UnmatchedResults | GivenBack):
         return tasks, []
@@ -77,6 +77,6 @@ def divided(tasks: Batch, error: BaseException) -> tuple[Batch, Batch]:
     return [task for task in tasks if task.claim in wrong], [task for task in tasks if task.claim not in wrong]
 
 
-def raised_for(task: ClaimedTask, error: BaseException) -> Raised:
+def raised_for(task: ClaimedTask, error: BaseException) -> RaisedError:
     """Return how the run of this task ended, if the call for it ended with ``error``."""
     return raised(error.of[task.claim] if isinstance(error, WrongResults) else error)

@@ -66,7 +66,7 @@ class CurrentRun:
         return clock.monotonic() - (self.handed_over_at or self.began)
 
     @property
-    def counts(self) -> bool:
+    def owns_tasks(self) -> bool:
         """Whether it still has tasks to be settled, and they were not taken from it."""
         return bool(self.tasks) and not self.is_abandoned and self.handed_over_at is None
 

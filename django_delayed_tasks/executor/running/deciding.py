@@ -16,16 +16,16 @@ from django_delayed_tasks.executor.settling.settler import next_time_of
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
-from django_delayed_tasks.states import KeepHistory, RunOutcome, Then
+from django_delayed_tasks.states import KeepHistory, NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_early, planned, recurs, run_extra
 from django_delayed_tasks.store.settling.settlement import Settlement, released
-from django_delayed_tasks.store.validation import LONGEST_ERROR, storable, valid_json, valid_when
+from django_delayed_tasks.store.validation import MAX_ERROR, storable, valid_json, valid_when
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.redaction import shown
 
 logger = Log(__name__)
 
-LONGEST_PAUSE = timedelta(hours=1)
+MAX_PAUSE = timedelta(hours=1)
 """The longest pause, as that of the default back-off, of a task that would run for the same past time for ever."""
 
 _KEPT: dict[str, frozenset[RunOutcome]] = {
@@ -40,20 +40,20 @@ class GivenBack(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class RaisedError:
     """What a handler raised; ``text`` is the traceback."""
 
     error: BaseException
     text: str
 
 
-def raised(error: BaseException) -> Raised:
+def raised(error: BaseException) -> RaisedError:
     """Wrap an error that ended a run."""
     if isinstance(error, GivenBack):  # thousands may be given back at once, and no traceback is kept
-        return Raised(error, "")
+        return RaisedError(error, "")
     if isinstance(error, InvalidOutcome):  # it was returned, not raised; the frames hold the value as it is
-        return Raised(InvalidOutcome(str(error)), str(error))
-    return Raised(error, "".join(traceback.format_exception(error)))
+        return RaisedError(InvalidOutcome(str(error)), str(error))
+    return RaisedError(error, "".join(traceback.format_exception(error)))
 
 
 def decide(
@@ -66,7 +66,7 @@ def decide(
 ) -> Settlement:
     """Return the settlement of a run.
 
-    ``result`` is what the handler returned, or a :class:`Raised` around what it raised. ``max_rescues``
+    ``result`` is what the handler returned, or a :class:`RaisedError` around what it raised. ``max_rescues``
     is the option of the executor; None for the setting.
     """
     try:
@@ -87,21 +87,21 @@ def decide_within(
 
     Raises:
         InvalidOutcome: ``result`` is not a valid outcome.
-        BaseException: the error of ``result``, if that is a :class:`Raised`.
+        BaseException: the error of ``result``, if that is a :class:`RaisedError`.
     """
-    if isinstance(result, Raised):
+    if isinstance(result, RaisedError):
         raise result.error
     return _settlement(task, handler, result, started, finished, max_rescues)
 
 
-def lost(task: ClaimedTask, error: Raised, now: datetime, max_rescues: int) -> Settlement:
+def rescue_settlement(task: ClaimedTask, error: RaisedError, now: datetime, max_rescues: int) -> Settlement:
     """Return the settlement of a run that ended with an error for which neither the handler nor the task is to blame.
 
     That is a rescue, as if the process had died: the number of rescues is limited. After the last of them a recurring
     task continues with its next time.
     """
     ending = _lost(task, error.text, max_rescues)
-    if ending["then"] is Then.FAILED:
+    if ending["then"] is NextState.FAILED:
         if is_early(task) and not planned(task):  # the error came before the run
             run_extra(task, now)
         with suppress(InvalidTrigger, OverflowError):  # there is no next time
@@ -121,19 +121,19 @@ def _settlement(
     if result is None and not recurs(task) and not task.once:
         keep = keeps(handler, RunOutcome.DONE)
         return Settlement(
-            task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep, keep_data=handler.keep_data
+            task.claim, RunOutcome.DONE, NextState.GONE, started, finished, keep=keep, keep_data=handler.keep_data
         )
-    if isinstance(result, Raised) and isinstance(result.error, GivenBack):
+    if isinstance(result, RaisedError) and isinstance(result.error, GivenBack):
         return released(task)
-    if isinstance(result, Raised) and isinstance(result.error, ClaimLost):
+    if isinstance(result, RaisedError) and isinstance(result.error, ClaimLost):
         ending = _lost(task, result.text, max_rescues)
     else:
         ending = _accepted(task, handler, result)
-    if ending["then"] is Then.AGAIN:
+    if ending["then"] is NextState.AGAIN:
         ending["after"] = _pause_before(task, ending["when"], finished)
-    if ending["then"] in (Then.GONE, Then.FAILED):
+    if ending["then"] in (NextState.GONE, NextState.FAILED):
         ending |= next_time_of(task, started, finished)
-    if isinstance(result, Raised):
+    if isinstance(result, RaisedError):
         ending["exception"] = result.error
     if recurs(task):
         ending["stood_for"] = task.when
@@ -154,15 +154,20 @@ def _accepted(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str,
 
 def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:
     match result:
-        case Raised(error=InvalidOutcome()):
+        case RaisedError(error=InvalidOutcome()):
             return _failed(result.text)  # the next attempt would return the same, after having its effects again
-        case Raised():
+        case RaisedError():
             return _attempt_raised(task, handler, result)
         case None:
-            return {"outcome": RunOutcome.DONE, "then": Then.GONE}
+            return {"outcome": RunOutcome.DONE, "then": NextState.GONE}
         case Done():
             text = valid_json(result.result, settings.MAX_BIZ_EXT_BYTES, "result")
-            return {"outcome": RunOutcome.DONE, "then": Then.GONE, "result": text, "biz_ext": _carried(result.biz_ext)}
+            return {
+                "outcome": RunOutcome.DONE,
+                "then": NextState.GONE,
+                "result": text,
+                "biz_ext": _carried(result.biz_ext),
+            }
         case datetime() | timedelta():
             return _again(Reschedule(result))
         case Reschedule():
@@ -175,7 +180,7 @@ def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, A
 
 
 def _reason(reason: Any) -> str:
-    return str(reason) if isinstance(reason, str | BaseException) else shown(reason, LONGEST_ERROR)
+    return str(reason) if isinstance(reason, str | BaseException) else shown(reason, MAX_ERROR)
 
 
 def _again(result: Reschedule) -> dict[str, Any]:
@@ -185,7 +190,7 @@ def _again(result: Reschedule) -> dict[str, Any]:
         raise InvalidOutcome("a timedelta from now must not be negative")
     biz_ext = _carried(result.biz_ext)
     return {
-        "outcome": RunOutcome.RESCHEDULED, "then": Then.AGAIN, "when": valid_when(result.when), "biz_ext": biz_ext,
+        "outcome": RunOutcome.RESCHEDULED, "then": NextState.AGAIN, "when": valid_when(result.when), "biz_ext": biz_ext,
     }  # fmt: skip
 
 
@@ -197,7 +202,7 @@ def _pause_before(task: ClaimedTask, when: datetime | timedelta, finished: datet
     if not isinstance(when, datetime) or when > min(task.when, finished):
         return timedelta()
     late = finished - when
-    pause = min(late, LONGEST_PAUSE)
+    pause = min(late, MAX_PAUSE)
     text = "%s is to run again for %s, which has passed and is not after the time that it ran for; it waits for %.1f s"
     logger.warning(text, task, when, pause.total_seconds())
     return late + pause
@@ -215,7 +220,7 @@ def _valid_after(after: Any) -> timedelta | None:
     return after
 
 
-def _attempt_raised(task: ClaimedTask, handler: TaskHandler, raised: Raised) -> dict[str, Any]:
+def _attempt_raised(task: ClaimedTask, handler: TaskHandler, raised: RaisedError) -> dict[str, Any]:
     if task.attempts >= handler.max_attempts:
         return _failed(raised.text)
     delay = _delay_after(handler, task, raised.error)
@@ -231,7 +236,7 @@ def _attempt_failed(
 
 
 def _retried(error: str, delay: timedelta) -> dict[str, Any]:
-    return {"outcome": RunOutcome.RETRIED, "then": Then.RETRY, "after": delay, "error": storable(error)}
+    return {"outcome": RunOutcome.RETRIED, "then": NextState.RETRY, "after": delay, "error": storable(error)}
 
 
 def _lost(task: ClaimedTask, error: str, max_rescues: int | None) -> dict[str, Any]:
@@ -239,7 +244,7 @@ def _lost(task: ClaimedTask, error: str, max_rescues: int | None) -> dict[str, A
     if task.rescues >= (settings.MAX_RESCUES if max_rescues is None else max_rescues):
         return _failed(error)
     pause = TaskHandler().backoff(task.rescues + 1)
-    return {"outcome": RunOutcome.LOST, "then": Then.RESCUED, "after": pause, "error": storable(error)}
+    return {"outcome": RunOutcome.LOST, "then": NextState.RESCUED, "after": pause, "error": storable(error)}
 
 
 def _backoff(handler: TaskHandler, attempt: int) -> timedelta:
@@ -274,7 +279,7 @@ def _default_delay(handler: TaskHandler, attempt: int, error: Exception) -> time
 
 
 def _failed(error: str) -> dict[str, Any]:
-    return {"outcome": RunOutcome.FAILED, "then": Then.FAILED, "error": storable(error)}
+    return {"outcome": RunOutcome.FAILED, "then": NextState.FAILED, "error": storable(error)}
 
 
 def keeps(handler: TaskHandler, outcome: RunOutcome) -> bool:

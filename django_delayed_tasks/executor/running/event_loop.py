@@ -13,7 +13,7 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.threads.contexts import clean_context
-from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, Stuck, stack_of
+from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, StuckCall, stack_of
 from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.exits import end_if_forked
@@ -118,7 +118,7 @@ class EventLoop:
         """Whether the thread for queries has a connection open."""
         return self._queries.is_connected
 
-    def replace_stuck_queries(self, seconds: float, most: int) -> list[Stuck]:
+    def replace_stuck_queries(self, seconds: float, most: int) -> list[StuckCall]:
         """Give up a thread for queries that has been busy with one call for ``seconds`` while others wait."""
         return self._queries.replace_stuck(seconds, most)
 

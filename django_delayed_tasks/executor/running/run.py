@@ -17,15 +17,15 @@ from django.dispatch import Signal
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTrigger
-from django_delayed_tasks.executor.running.atomic import Settled, settle_stubbornly
-from django_delayed_tasks.executor.running.batch_results import divided, raised_for, results_of, settlements_of
+from django_delayed_tasks.executor.running.atomic import Settled, settle_with_retries
+from django_delayed_tasks.executor.running.batch_results import raised_for, results_of, settlements_of, split_by_blame
 from django_delayed_tasks.executor.running.current_run import Batch
-from django_delayed_tasks.executor.running.deciding import Raised, decide, decide_within, keeps, raised
+from django_delayed_tasks.executor.running.deciding import RaisedError, decide, decide_within, keeps, raised
 from django_delayed_tasks.executor.settling.failure_reports import report_here
 from django_delayed_tasks.executor.settling.run_log import log_broken_batch, logs_good_ends
 from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.handlers import TaskHandler, middleware
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import (
     ClaimedTask,
     forget_extra,
@@ -48,7 +48,7 @@ logger = Log(__name__)
 Call = Callable[[], Any]
 """The call of the handler: it returns or raises what the handler does."""
 Decide = Callable[[ClaimedTask, TaskHandler, Any, datetime, datetime, int | None], Settlement]
-Became = Mapping[Claim, Then]
+Became = Mapping[Claim, NextState]
 """The next states of the tasks that the run has settled itself; empty if it leaves that to the settler."""
 
 
@@ -121,7 +121,7 @@ def call_and_decide(
             settlements = _decided(tasks, handler, clock, started, decide, call, max_rescues)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
         kept_connections.note_error(error)
-        tasks, alone = divided(tasks, error)
+        tasks, alone = split_by_blame(tasks, error)
         if alone:
             log_broken_batch(alone, raised(error).error)
         finished = clock.now()
@@ -158,7 +158,7 @@ def refusal(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlemen
         trigger = task.trigger
     except InvalidTrigger as error:
         keep = keeps(handler, RunOutcome.FAILED)
-        invalid = Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, finished=now, error=str(error), keep=keep)
+        invalid = Settlement(task.claim, RunOutcome.FAILED, NextState.FAILED, finished=now, error=str(error), keep=keep)
         return invalid._replace(keep_data=handler.keep_data)
     if trigger is None and task.expires_at is None and handler.max_lateness is None:
         return None
@@ -170,14 +170,14 @@ def refusal(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlemen
     keep = keeps(handler, RunOutcome.EXPIRED)
     when = time_of(trigger, task.when, now) if trigger else task.when
     next_one = recurrence(trigger, next_time(trigger, when, now)) if trigger else {}
-    expired = Settlement(task.claim, RunOutcome.EXPIRED, Then.GONE, finished=now, keep=keep, stood_for=when)
+    expired = Settlement(task.claim, RunOutcome.EXPIRED, NextState.GONE, finished=now, keep=keep, stood_for=when)
     return expired._replace(error=f"not started: {why}", keep_data=handler.keep_data, **next_one)
 
 
 def failed(
     task: ClaimedTask,
     handler: TaskHandler,
-    error: Raised,
+    error: RaisedError,
     started: datetime,
     finished: datetime,
     max_rescues: int | None = None,
@@ -224,7 +224,7 @@ def _as_before(task: ClaimedTask) -> ClaimedTask:
 def _settled(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, call: Call) -> Settled:
     """Call the handler, decide how each task ends, and settle that, all in one transaction."""
     try:
-        return settle_stubbornly(tasks, lambda: _decided(tasks, handler, clock, started, decide_within, call))
+        return settle_with_retries(tasks, lambda: _decided(tasks, handler, clock, started, decide_within, call))
     except ClaimLost as error:
         logger.warning("%s; the run changed nothing", error)
         raise

@@ -12,7 +12,7 @@ from django_delayed_tasks.exceptions import TaskTimeout
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import CurrentRun
-from django_delayed_tasks.executor.running.deciding import Raised
+from django_delayed_tasks.executor.running.deciding import RaisedError
 from django_delayed_tasks.executor.running.run import failed
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.threads.crew import Crew
@@ -59,18 +59,18 @@ class Watchdog:
             if not is_overdue(running) or not self._workers.give_up(thread, running):
                 continue
             if running.abandon():
-                take(running, self._held, self._clock, f"its thread {thread.name} is given up")
+                settle_abandoned(running, self._held, self._clock, f"its thread {thread.name} is given up")
             else:
                 logger.warning("%s has ended, but its thread %s hangs and is given up", running, thread.name)
         for running in filter(is_overdue, self._awaited.current()):
-            if running.abandon() and (error := take(running, self._held, self._clock, "it is cancelled")):
+            if running.abandon() and (error := settle_abandoned(running, self._held, self._clock, "it is cancelled")):
                 self._awaited.cancel(running, error)
         self._awaited.watch()
         self._workers.start()
         self._held.release(self._queue.take_back_stalled(STALLED))
 
 
-def take(running: CurrentRun, held: Held, clock: DatabaseClock, measure: str) -> TaskTimeout | None:
+def settle_abandoned(running: CurrentRun, held: Held, clock: DatabaseClock, measure: str) -> TaskTimeout | None:
     """Settle the tasks of an abandoned run; return the error that they end with."""
     handler = find(running.tasks[0].biz_code)
     if handler is None:
@@ -78,7 +78,7 @@ def take(running: CurrentRun, held: Held, clock: DatabaseClock, measure: str) ->
     limit = handler.timeout_seconds or 0.0
     logger.warning("%s took longer than %g s; %s", running.tasks[0], limit, measure)
     error = TaskTimeout(f"the run took longer than {limit:g} s")
-    raised = Raised(error, f"TaskTimeout: {error}")
+    raised = RaisedError(error, f"TaskTimeout: {error}")
     finished = clock.now()
     seconds = monotonic() - running.began
     started = finished - timedelta(seconds=seconds)

@@ -16,17 +16,17 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.awaited_run import arun
 from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
-from django_delayed_tasks.executor.running.deciding import lost, raised
+from django_delayed_tasks.executor.running.deciding import raised, rescue_settlement
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.executor.threads.contexts import clean_context
 from django_delayed_tasks.executor.threads.crew import CrewThread
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost, lend, not_before
 from django_delayed_tasks.store.sql import kept_connections
 
-LONGEST_HOLD: Final = 0.02
+MAX_HOLD: Final = 0.02
 """Seconds before it is due that a task may be claimed, and then held by the thread that will run it."""
 
 Lent = list[tuple[ClaimedTask, Any]]
@@ -59,7 +59,7 @@ class Performer:
         if thread.own.connection.connection is None and (error := kept_connections.failure_to_open(self._alias)):
             self._await_connection(thread, error, self.released(running))
         else:
-            in_clean_context(self.perform, running)
+            clean_context().run(self.perform, running)
 
     def perform(self, running: CurrentRun) -> None:
         """Run a task or a batch, if it may still start here, and note how it ended."""
@@ -139,17 +139,17 @@ class Performer:
         if any(task.resource is not None for task in tasks):
             await sync_to_async(self._free_resources)(tasks)
 
-    def has_lost(self, running: CurrentRun) -> bool:
+    def claims_are_gone(self, running: CurrentRun) -> bool:
         """Return whether all claims of the run are known to be gone; the fence refuses the ends of some."""
         return all(task.executor != self._lease.executor or is_lost(task) for task in running.tasks)
 
-    def lose(self, running: CurrentRun, error: BaseException) -> None:
+    def fail_run(self, running: CurrentRun, error: BaseException) -> None:
         """Settle the tasks of a run that ended with an error of neither the handler nor its outcome, if still held."""
         if running.hand_over([]):
             left = [task for task in running.tasks if task.claim in self._held]
             self._held.finish(task.claim for task in left)
             for task in left:
-                self._held.put_end(lost(task, raised(error), self._clock.now(), self._max_rescues))
+                self._held.put_end(rescue_settlement(task, raised(error), self._clock.now(), self._max_rescues))
 
     def _are_held(self, tasks: Batch) -> bool:
         """Return False if the lease of a claim, or of its resource, is lost: another executor may run the task."""
@@ -179,11 +179,11 @@ def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
     """Wait until tasks that were claimed ahead are due; return False if the database's clock was set back."""
     if (due := _due(tasks)) is None:
         return True
-    deadline = clock.monotonic() + 2 * LONGEST_HOLD
+    deadline = clock.monotonic() + 2 * MAX_HOLD
     while (seconds := (due - database_clock.now()).total_seconds()) > 0:
         if clock.monotonic() > deadline:
             return False
-        time.sleep(min(seconds, LONGEST_HOLD))
+        time.sleep(min(seconds, MAX_HOLD))
     return True
 
 
@@ -191,11 +191,11 @@ async def ahold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> 
     """Do as :func:`hold_until_due` on the event loop."""
     if (due := _due(tasks)) is None:
         return True
-    deadline = clock.monotonic() + 2 * LONGEST_HOLD
+    deadline = clock.monotonic() + 2 * MAX_HOLD
     while (seconds := (due - database_clock.now()).total_seconds()) > 0:
         if clock.monotonic() > deadline:
             return False
-        await asyncio.sleep(min(seconds, LONGEST_HOLD))
+        await asyncio.sleep(min(seconds, MAX_HOLD))
     return True
 
 

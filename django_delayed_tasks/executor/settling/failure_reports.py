@@ -9,9 +9,9 @@ from django_delayed_tasks.executor.settling.run_log import RunLog, log_end
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
 from django_delayed_tasks.executor.threads.loop import Backoff
-from django_delayed_tasks.handlers import find, takes_exception
+from django_delayed_tasks.handlers import accepts_exception, find
 from django_delayed_tasks.handlers.functions import find_function
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
 from django_delayed_tasks.store.sql import kept_connections
@@ -20,7 +20,7 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-MOST_WAITING: Final = 10_000
+MAX_WAITING: Final = 10_000
 """Failures that wait for slow hooks; the hooks are not told of further ones."""
 
 
@@ -35,7 +35,7 @@ class Failure(NamedTuple):
         return f"on_failed of {self.task}"
 
 
-def report_here(task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+def report_here(task: ClaimedTask, settlement: Settlement, then: NextState) -> None:
     """Report a committed end in this thread, which is that of the run."""
     log_end(task, settlement, then)
     if is_final_failure(settlement.outcome, then):
@@ -52,7 +52,7 @@ def _tell(task: ClaimedTask, error: str, exception: BaseException | None) -> Non
     handler = find(task.biz_code) or find_function(task)
     try:
         signals.task_failed.send_robust(sender=type(handler), task=task, error=error, exception=exception)
-        if handler and takes_exception(handler.on_failed):
+        if handler and accepts_exception(handler.on_failed):
             handler.on_failed(task, error, exception=exception)  # type: ignore[call-arg]
         elif handler:
             handler.on_failed(task, error)
@@ -82,7 +82,7 @@ class FailureReports:
         self.log.start()
         self._crew.start()
 
-    def report(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+    def report(self, task: ClaimedTask, settlement: Settlement, then: NextState) -> None:
         """Report a committed end soon: in the log, and to the hooks if it is a final failure."""
         self.log.put(task, settlement, then)
         if is_final_failure(settlement.outcome, then):
@@ -90,10 +90,10 @@ class FailureReports:
 
     def put(self, task: ClaimedTask, error: str, exception: BaseException | None = None) -> None:
         """Report this failure to the hooks soon; log that they are not told if too many failures wait."""
-        if self._failures.qsize() < MOST_WAITING:
+        if self._failures.qsize() < MAX_WAITING:
             self._failures.put(Failure(task, error, exception))
         else:
-            logger.error("%s: on_failed and task_failed are not called, since %d failures wait", task, MOST_WAITING)
+            logger.error("%s: on_failed and task_failed are not called, since %d failures wait", task, MAX_WAITING)
 
     def _report(self, thread: CrewThread[Failure], failure: Failure) -> None:
         thread.began = inf  # a thread that waits for a connection does not hang

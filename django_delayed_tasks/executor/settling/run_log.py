@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
 from django_delayed_tasks.handlers import find
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
 from django_delayed_tasks.support.durations import plural
@@ -21,9 +21,9 @@ from django_delayed_tasks.support.logs import Log
 logger = Log(__name__)
 run_logger = Log("django_delayed_tasks.run")
 
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 """Records that wait for a slow handler of the log; further ones are only counted."""
-LONGEST_REASON = 300
+MAX_REASON = 300
 """Characters of an error in a message; the exception comes with the record."""
 _GOOD = frozenset({RunOutcome.DONE, RunOutcome.RESCHEDULED, RunOutcome.EXPIRED})
 
@@ -33,9 +33,9 @@ def logs_good_ends() -> bool:
     return run_logger.isEnabledFor(logging.INFO)
 
 
-def level_of(task: ClaimedTask, settlement: Settlement, then: Then) -> int | None:
+def level_of(task: ClaimedTask, settlement: Settlement, then: NextState) -> int | None:
     """Return the level at which this end is logged; None if it is not."""
-    if settlement.then is Then.RELEASED:
+    if settlement.then is NextState.RELEASED:
         return None
     level = logging.ERROR if is_final_failure(settlement.outcome, then) else logging.WARNING
     if settlement.outcome in _GOOD:
@@ -46,7 +46,7 @@ def level_of(task: ClaimedTask, settlement: Settlement, then: Then) -> int | Non
     return level if run_logger.isEnabledFor(level) else None
 
 
-def log_end(task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+def log_end(task: ClaimedTask, settlement: Settlement, then: NextState) -> None:
     """Log the committed end of a run in this thread; ``then`` is what has become of the task."""
     if level := level_of(task, settlement, then):
         _log(level, task, settlement, then)
@@ -68,7 +68,7 @@ def _say_slow(left_out: int) -> None:
     logger.error(f"the log is slow: {ends} not logged", left_out)
 
 
-def _log(level: int, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+def _log(level: int, task: ClaimedTask, settlement: Settlement, then: NextState) -> None:
     try:
         text, values = _message(settlement, then)
         extra = _extra(task, settlement)
@@ -97,7 +97,7 @@ def _extra(task: ClaimedTask, settlement: Settlement) -> dict[str, Any]:
     }
 
 
-def _message(settlement: Settlement, then: Then) -> tuple[str, tuple[Any, ...]]:
+def _message(settlement: Settlement, then: NextState) -> tuple[str, tuple[Any, ...]]:
     """Return the rest of the message, after the task, and its arguments."""
     if settlement.outcome is RunOutcome.DONE:
         return "is done", ()
@@ -105,17 +105,17 @@ def _message(settlement: Settlement, then: Then) -> tuple[str, tuple[Any, ...]]:
         return "was %s", (settlement.error,)
     if settlement.outcome is RunOutcome.RESCHEDULED:
         return f"is rescheduled {'by' if isinstance(settlement.when, timedelta) else 'to'} %s", (settlement.when,)
-    after = (settlement.after.total_seconds(),) if then is Then.RETRY else ()
+    after = (settlement.after.total_seconds(),) if then is NextState.RETRY else ()
     return f"failed{_NEXT.get(then, '')}: %s", (*after, _reason(settlement))
 
 
 _NEXT = {
-    Then.FAILED: " for good",
-    Then.RECUR: " for good this time; it recurs",
-    Then.RETRY: ", and is tried again in %.3g s",
-    Then.RESCUED: ", and is tried again",
-    Then.AGAIN: ", and runs again as it was scheduled meanwhile",
-    Then.GONE: ", and was cancelled meanwhile",
+    NextState.FAILED: " for good",
+    NextState.RECUR: " for good this time; it recurs",
+    NextState.RETRY: ", and is tried again in %.3g s",
+    NextState.RESCUED: ", and is tried again",
+    NextState.AGAIN: ", and runs again as it was scheduled meanwhile",
+    NextState.GONE: ", and was cancelled meanwhile",
 }
 
 
@@ -135,7 +135,7 @@ def _says_more(error: BaseException) -> bool:
 
 def _cut(text: str) -> str:
     line = text.strip().partition("\n")[0]
-    return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 1]}…"
+    return line if len(line) <= MAX_REASON else f"{line[: MAX_REASON - 1]}…"
 
 
 class End(NamedTuple):
@@ -144,7 +144,7 @@ class End(NamedTuple):
     level: int
     task: ClaimedTask
     settlement: Settlement
-    then: Then
+    then: NextState
 
     def __str__(self) -> str:
         return "a handler of the log"
@@ -162,11 +162,11 @@ class RunLog:
         """Start the thread."""
         self._crew.start()
 
-    def put(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+    def put(self, task: ClaimedTask, settlement: Settlement, then: NextState) -> None:
         """Log the committed end of a run soon, if it is to be logged."""
         if (level := level_of(task, settlement, then)) is None:
             return
-        if self._jobs.qsize() < MOST_WAITING:
+        if self._jobs.qsize() < MAX_WAITING:
             self._jobs.put(End(level, task, settlement, then))
         else:
             self._left_out += 1

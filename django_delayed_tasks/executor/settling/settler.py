@@ -18,11 +18,11 @@ from django_delayed_tasks.executor.settling.failure_reports import FailureReport
 from django_delayed_tasks.executor.settling.run_log import logs_good_ends
 from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.executor.threads.loop import Loop
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lose, planned, put_back, take_report
 from django_delayed_tasks.store.records.progress import write_progress
 from django_delayed_tasks.store.schedules.recurrence import recurrence
-from django_delayed_tasks.store.settling.settle import Chunk, Ended, Wait, in_chunks, settle
+from django_delayed_tasks.store.settling.settle import Chunk, SettleResult, Wait, in_chunks, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.escapes import in_ascii
@@ -37,7 +37,7 @@ logger = Log(__name__)
 
 LOCKED_PAUSE = 0.5
 """Seconds between two attempts to settle rows that another transaction has locked."""
-MOST_BREAKS = 5
+MAX_BREAKS = 5
 """Broken connections in a row, while new ones work, after which the batch itself is taken for the
 cause: it may exceed the server's ``max_allowed_packet``, which ends the connection without an error message."""
 
@@ -51,7 +51,7 @@ class HandsOn(Protocol):
 
     may_hand_on: bool
 
-    def hand_on(self, batch: list[Settlement]) -> Ended | None:
+    def hand_on(self, batch: list[Settlement]) -> SettleResult | None:
         """Settle, and claim the next tasks for the slots, in one transaction; None if nothing is to be handed on."""
 
 
@@ -143,7 +143,7 @@ class Settler(Loop):
         except Exception as error:
             has_broken = kept_connections.has_broken(self._alias, used) and not is_transient(error)
             self._breaks = self._breaks + 1 if has_broken and kept_connections.does_answer(self._alias) else 0
-            if used is None or (self._breaks < MOST_BREAKS and _may_pass(error)):
+            if used is None or (self._breaks < MAX_BREAKS and _may_pass(error)):
                 raise
             self._breaks = 0
             return self._apart(batch, error)
@@ -151,7 +151,7 @@ class Settler(Loop):
         self._note_ends(batch, ended)
         return []
 
-    def write(self, batch: list[Settlement]) -> Ended:
+    def write(self, batch: list[Settlement]) -> SettleResult:
         """Settle in one transaction, without rows that stay locked for longer than a second."""
         if self._held.limited and (ended := self._relay.hand_on(batch)):
             return ended
@@ -159,7 +159,7 @@ class Settler(Loop):
         self._relay.may_hand_on = True
         return ended
 
-    def _note_ends(self, batch: list[Settlement], ended: Ended) -> None:
+    def _note_ends(self, batch: list[Settlement], ended: SettleResult) -> None:
         if ended.waiting:
             self._put_aside([settlement for settlement in batch if settlement.claim in ended.waiting])
             batch = [settlement for settlement in batch if settlement.claim not in ended.waiting]
@@ -172,7 +172,7 @@ class Settler(Loop):
         self._locked += locked
         self._locked_until = clock.monotonic() + LOCKED_PAUSE
 
-    def _report(self, batch: list[Settlement], became: dict[Claim, Then]) -> None:
+    def _report(self, batch: list[Settlement], became: dict[Claim, NextState]) -> None:
         tally_of(self._alias).count(batch, became, self._held.get)
         with_good_ends = logs_good_ends()
         for settlement in batch:
@@ -197,7 +197,7 @@ class Settler(Loop):
     def _fail(self, settlement: Settlement, error: Exception) -> None:
         text = in_ascii(storable(f"the settlement could not be written: {error}"))
         visible = Settlement(
-            settlement.claim, RunOutcome.FAILED, Then.FAILED,
+            settlement.claim, RunOutcome.FAILED, NextState.FAILED,
             error=text, stood_for=settlement.stood_for, exception=error,
         )._replace(**self._next_time(settlement))  # fmt: skip
         try:
@@ -212,8 +212,8 @@ class Settler(Loop):
 
     def _next_time(self, settlement: Settlement) -> dict[str, Any]:
         """Return the fields of a settlement with which a recurring task recurs after all; none if it cannot."""
-        if settlement.then is Then.RECUR:
-            return {"then": Then.RECUR, "when": settlement.when, "after": settlement.after}
+        if settlement.then is NextState.RECUR:
+            return {"then": NextState.RECUR, "when": settlement.when, "after": settlement.after}
         task, finished = self._held.get(settlement.claim), settlement.finished or clock.host_now()
         with suppress(InvalidTrigger, OverflowError):
             return next_time_of(task, settlement.started or finished, finished) if task else {}

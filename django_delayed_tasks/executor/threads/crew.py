@@ -7,6 +7,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.exits import end_if_forked
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -43,6 +45,8 @@ class Jobs(SimpleQueue[J | None], Generic[J]):
 class CrewThread(Thread, Generic[J]):
     """One thread of a crew: it does one job after the other, on connections of its own.
 
+    A child that a job has forked ends where the job ends.
+
     Attributes:
         own: its connections.
         job: the job that it does now; None while it has none.
@@ -71,7 +75,7 @@ class CrewThread(Thread, Generic[J]):
         return 0.0 if self.job is None else clock.monotonic() - self.began
 
     def run(self) -> None:
-        crew = self._crew
+        crew, pid = self._crew, forks.pid
         with kept_connections.of_thread(crew.alias, crew.is_shared) as own:
             self.own = own
             if not crew.is_shared:
@@ -81,11 +85,15 @@ class CrewThread(Thread, Generic[J]):
                 self.began, self.job = clock.monotonic(), job
                 try:
                     try:
-                        own.refresh(self.began - self._ended > IDLE)
+                        if (was_idle := self.began - self._ended > IDLE) or own.losses != kept_connections.losses:
+                            own.refresh(was_idle)
                         crew.do(self, job)
+                        if forks.pid != pid:
+                            end_if_forked(pid)
                     finally:
                         own.tidy(job)
                 except BaseException as error:
+                    end_if_forked(pid, error)
                     self._lose(job, error)
                 job = None  # the next get() would keep its exception, and what the frames of the traceback hold
                 if not self.rest():

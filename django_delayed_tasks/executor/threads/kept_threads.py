@@ -31,7 +31,7 @@ class Call(NamedTuple):
         return "a handler"
 
 
-class Stuck(NamedTuple):
+class StuckCall(NamedTuple):
     """A call that has kept its thread for ``seconds``: the context that it belongs to, and where it is."""
 
     context: Context
@@ -78,7 +78,7 @@ class KeptThreads(ThreadPoolExecutor):
             return 0.0
         return min(thread.busy_for() for thread in threads)
 
-    def replace_stuck(self, seconds: float, most: int) -> list[Stuck]:
+    def replace_stuck(self, seconds: float, most: int) -> list[StuckCall]:
         """Give up the threads that have been busy with one call for ``seconds``, if calls wait for a thread.
 
         Return what these threads do. No more than ``most`` threads are given up at the same time.
@@ -87,7 +87,7 @@ class KeptThreads(ThreadPoolExecutor):
             return []
         stuck = []
         for thread, call in self._crew.busy()[: max(0, most - len(self._crew.lost()))]:
-            found = Stuck(call.context, thread.busy_for(), stack_of(thread))
+            found = StuckCall(call.context, thread.busy_for(), stack_of(thread))
             if self._crew.give_up(thread, call):
                 stuck.append(found)
                 self._crew.add()

@@ -19,8 +19,8 @@ from django_delayed_tasks.checks.overdue import by_an_executor
 from django_delayed_tasks.exceptions import InvalidSetting, TaskException
 from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
 from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
-from django_delayed_tasks.executor.process.in_process import refuse_useless
-from django_delayed_tasks.executor.process.probes import Probed
+from django_delayed_tasks.executor.process.in_process import refuse_if_no_executor_can_work
+from django_delayed_tasks.executor.process.probes import ProbeTarget
 from django_delayed_tasks.executor.process.supervisor import FINISHED, Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import discovery, get_task_handlers, registry
 from django_delayed_tasks.management import probing
@@ -29,7 +29,7 @@ from django_delayed_tasks.management.shared import migrate_first, padded, refuse
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.visible import visible_lines
 
-MOST_PROCESSES = 1000
+MAX_PROCESSES = 1000
 SAME_SIGNAL = 2.0
 """Seconds within which a second SIGTERM counts as the first: systemd and the supervisor may both send one."""
 
@@ -77,8 +77,8 @@ class Command(BaseCommand):
         self._out: TextIO = sys.stdout if given["verbosity"] else StringIO()
         require_main_thread("starttask", _("elsewhere call django_delayed_tasks.start()"))
         options, self._probes = self._options(given), probing.probes_of(given)
-        if not 1 <= given["processes"] <= MOST_PROCESSES:
-            values = {"option": "processes", "value": given["processes"], "most": MOST_PROCESSES}
+        if not 1 <= given["processes"] <= MAX_PROCESSES:
+            values = {"option": "processes", "value": given["processes"], "most": MAX_PROCESSES}
             raise CommandError(_("--%(option)s=%(value)s: must be from 1 to %(most)s") % values)
         if given["reload"] and given["processes"] > 1:
             raise CommandError(_("--reload is for one process; leave out --processes"))
@@ -124,7 +124,7 @@ class Command(BaseCommand):
     def _check_database(self, alias: str) -> None:
         refuse_unknown(alias)
         try:
-            refuse_useless(alias)
+            refuse_if_no_executor_can_work(alias)
         except TaskException as error:
             raise CommandError(visible_lines(str(error))) from None
         if missing := migrate_first(alias):
@@ -144,7 +144,7 @@ class Command(BaseCommand):
         except (TaskException, Error, ValueError, OSError) as error:
             raise CommandError(visible_lines(str(error))) from None
 
-    def _answering(self, executor: Probed) -> AbstractContextManager[None]:
+    def _answering(self, executor: ProbeTarget) -> AbstractContextManager[None]:
         return probing.answering(self._probes, executor)
 
     def _supervise(self, options: ExecutorOptions, processes: int) -> int:

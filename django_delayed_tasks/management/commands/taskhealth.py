@@ -24,7 +24,7 @@ from django_delayed_tasks.support.durations import duration_text
 from django_delayed_tasks.support.visible import visible, visible_lines
 
 UNHEALTHY = 1
-MOST_QUEUES = 3
+MAX_QUEUES = 3
 """The most queues, or codes with a limit, that are named."""
 UNKNOWN = 3
 """The exit code if the database cannot be asked."""
@@ -116,7 +116,7 @@ def _executors(seen: Look, given: dict[str, Any]) -> Iterator[str]:
 
 def _late(queues: list[QueueBacklog], most: float) -> Iterator[str]:
     late = [queue for queue in queues if queue.latency.total_seconds() > most or _is_unserved(queue)]
-    for queue in sorted(late, key=lambda queue: -queue.latency)[:MOST_QUEUES]:
+    for queue in sorted(late, key=lambda queue: -queue.latency)[:MAX_QUEUES]:
         values = {"queue": queue.name, "time": duration_text(queue.latency), "limit": f"{most:g}"}
         if _is_unserved(queue):
             text = _("queue %(queue)s has no executor (%(tasks)s due, the first for %(time)s)")
@@ -126,7 +126,7 @@ def _late(queues: list[QueueBacklog], most: float) -> Iterator[str]:
 
 
 def _without_handler(seen: Look, queues: list[str] | None) -> Iterator[str]:
-    for code in codes_without_handler(seen, queues)[:MOST_QUEUES]:
+    for code in codes_without_handler(seen, queues)[:MAX_QUEUES]:
         yield _("tasks of %s wait, and no executor of their queue has a handler for them") % code
 
 
@@ -135,7 +135,7 @@ def _is_unserved(queue: QueueBacklog) -> bool:
 
 
 def _limited(limited: list[Limited], now: datetime, most: float | None) -> Iterator[str]:
-    for one in limited[:MOST_QUEUES]:
+    for one in limited[:MAX_QUEUES]:
         if most is not None and (now - one.since).total_seconds() > most:
             text = limited_text(one, _("%(tasks)s of %(code)s waiting for %(limit)s"))
             values = {"waiting": text, "time": duration_text(now - one.since), "limit": f"{most:g}"}

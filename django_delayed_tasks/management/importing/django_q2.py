@@ -17,7 +17,7 @@ from django_q.utils import localtime
 from django_delayed_tasks.management.importing import croniter
 from django_delayed_tasks.management.importing.moving import Move, NotMoved, function_of
 from django_delayed_tasks.triggers import Cron, Interval, Misfire, Trigger, next_time
-from django_delayed_tasks.triggers.values import MOST_CAUGHT_UP
+from django_delayed_tasks.triggers.values import MAX_CAUGHT_UP
 
 OPTIONS = frozenset(
     ("hook", "save", "sync", "cached", "ack_failure", "iter_count", "iter_cached", "chain", "broker", "timeout")
@@ -29,7 +29,7 @@ UNNEEDED = frozenset(("group", "task_name", "save", "cached", "ack_failure"))
 MONTHS = {"M": 1, "BM": 2, "Q": 3, "Y": 12}
 COMPARED = 400
 """The number of times for which a trigger is compared with django-q2's own next times."""
-MOST_REPEATS = 10_000
+MAX_REPEATS = 10_000
 
 
 class Call(NamedTuple):
@@ -168,7 +168,7 @@ def _recurrence(row: Any) -> Recurrence:
         changes = list(_differences(row, trigger))
     catches_up = Conf.CATCH_UP and row.schedule_type != Schedule.CRON
     if catches_up:
-        trigger = replace(trigger, misfire=Misfire.CATCH_UP, limit=MOST_CAUGHT_UP)
+        trigger = replace(trigger, misfire=Misfire.CATCH_UP, limit=MAX_CAUGHT_UP)
     if row.repeats > 1:
         since = row.next_run if catches_up else max(row.next_run, timezone.now())
         trigger = replace(trigger, end=_last_time(row, trigger, since))
@@ -227,8 +227,8 @@ def _last_time(row: Any, trigger: Trigger, since: datetime) -> datetime | None:
     Raises:
         NotMoved: they are too many to count.
     """
-    if row.repeats > MOST_REPEATS:
-        raise NotMoved(_("it repeats more than %s times") % MOST_REPEATS)
+    if row.repeats > MAX_REPEATS:
+        raise NotMoved(_("it repeats more than %s times") % MAX_REPEATS)
     moment = next_time(trigger, row.next_run, since)
     for _each in range(row.repeats - 2):
         moment = moment and trigger.next_after(moment)
@@ -237,5 +237,5 @@ def _last_time(row: Any, trigger: Trigger, since: datetime) -> datetime | None:
 
 def _missed(row: Any, trigger: Trigger) -> Iterator[str]:
     late = timezone.now() - row.next_run
-    if trigger.misfire == Misfire.CATCH_UP and isinstance(trigger, Interval) and late > MOST_CAUGHT_UP * trigger.period:
-        yield _("of the times that were missed, the last %s are made up for") % MOST_CAUGHT_UP
+    if trigger.misfire == Misfire.CATCH_UP and isinstance(trigger, Interval) and late > MAX_CAUGHT_UP * trigger.period:
+        yield _("of the times that were missed, the last %s are made up for") % MAX_CAUGHT_UP

@@ -28,7 +28,7 @@ RUN_FIELDS = (
 )  # fmt: skip
 _REDACTED = ("biz_ext", "result")
 _IN_LINES = "last_error"
-MOST_TIMES = 3
+MAX_TIMES = 3
 """The most times that are shown of a recurring task."""
 
 
@@ -125,7 +125,7 @@ def next_times(task: Task, now: datetime) -> list[datetime]:
     """Return the next times of a recurring task, a few; none if its trigger is not valid."""
     plan = plan_of(task, now)
     try:
-        return plan.times(MOST_TIMES) if plan else []
+        return plan.times(MAX_TIMES) if plan else []
     except InvalidTrigger:
         return []
 

@@ -31,7 +31,7 @@ from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
-MOST_KNOWN = 100
+MAX_KNOWN = 100
 """The number of levels up to which a look, with one probe for each level, is cheaper than a full scan."""
 
 
@@ -49,7 +49,7 @@ class KnownLevels:
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class _LookResult:
     """What a look found.
 
     ``earliest`` has the earliest claimable moment of each known level that has tasks, ``strangers`` some of the levels
@@ -71,7 +71,7 @@ def look(alias: str, known: KnownLevels) -> Agenda:
     dialect = dialect_of(connections[alias])
     way = _WAYS.get(dialect.connection.vendor)
     levels = [*known.watermarks, *known.idle]
-    if way is None or len(levels) > MOST_KNOWN or not any(lane == "" for lane, _, _ in levels):
+    if way is None or len(levels) > MAX_KNOWN or not any(lane == "" for lane, _, _ in levels):
         return read_agenda(alias)
     return in_one_statement(alias, partial(_look, dialect=dialect, known=known, way=way))
 
@@ -88,13 +88,13 @@ def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels, way: "_Wa
         known = replace(known, watermarks=known.watermarks | dict.fromkeys(strangers, clock.EPOCH))
 
 
-def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> _Looked:
+def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> _LookResult:
     """Return what these rows of (kind, lane, queue, priority, moment) say.
 
     1 is a known level, 2 a stranger; the current time comes last.
     """
     *levels, (_, _, paused, _, now) = rows
-    return _Looked(
+    return _LookResult(
         dialect.to_datetime(now),
         {
             (lane, queue, priority): dialect.to_datetime(moment)
@@ -106,7 +106,7 @@ def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> _Looked:
     )
 
 
-def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _Looked:
+def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _LookResult:
     """Look on PostgreSQL: one index scan for each level and each gap. The server sorts the levels, by its collation.
 
     No row is compared with the pair (queue, priority): such a scan would not end where the priority does.
@@ -157,7 +157,7 @@ _GAPS = {
 }
 
 
-def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _Looked:
+def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _LookResult:
     """Look on MariaDB and MySQL: one index range for each level that had tasks; the next full scan finds the others."""
     # The version is selected, and multiplied by 0, so that the index does not cover the query: when MySQL's statistics
     # take a table of finished tasks for an empty one, it reads all of a covering index instead of a range of it.
@@ -176,5 +176,5 @@ def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) ->
     return _looked(cursor.fetchall(), dialect)
 
 
-_Way = Callable[[CursorWrapper, Dialect, KnownLevels], _Looked]
+_Way = Callable[[CursorWrapper, Dialect, KnownLevels], _LookResult]
 _WAYS: dict[str, _Way] = {"postgresql": _with_gaps, "mysql": _in_use_only}

@@ -24,9 +24,9 @@ from django_delayed_tasks.store.sql.transactions import in_one_statement
 
 COUNTED: Final = 1000
 """The bound up to which rows are counted."""
-MOST_PAUSED: Final = 100
+MAX_PAUSED: Final = 100
 """The most paused queues that are examined."""
-MOST_LEVELS: Final = 200
+MAX_LEVELS: Final = 200
 """The most levels whose tasks are counted or read."""
 _ONE_STATEMENT: Final = 50
 
@@ -52,8 +52,8 @@ def pending_lanes(alias: str) -> set[str]:
 
 
 def count_due(alias: str, agenda: Agenda) -> dict[Level, int]:
-    """Return how many tasks of each level are due, exact up to ``COUNTED``, of at most ``MOST_LEVELS`` levels."""
-    due = [level for level in agenda.levels if level.earliest <= agenda.now][:MOST_LEVELS]
+    """Return how many tasks of each level are due, exact up to ``COUNTED``, of at most ``MAX_LEVELS`` levels."""
+    due = [level for level in agenda.levels if level.earliest <= agenda.now][:MAX_LEVELS]
     counts: list[int] = []
     for start in range(0, len(due), _ONE_STATEMENT):
         counts += _counts(alias, due[start : start + _ONE_STATEMENT], agenda.now)
@@ -126,10 +126,10 @@ def read_next(alias: str, agenda: Agenda, most: int) -> Next:
         return Next([], None)
     dialect = dialect_of(connections[alias])
     after = f"claim_at > {dialect.moment_literal(agenda.now)}"
-    each = max(10, most // min(len(levels), MOST_LEVELS))
+    each = max(10, most // min(len(levels), MAX_LEVELS))
     tasks: list[Waiting] = []
-    ends = [max(level.earliest, agenda.now) for level in levels[MOST_LEVELS:]]
-    for found in _first_of(alias, levels[:MOST_LEVELS], each, after):
+    ends = [max(level.earliest, agenda.now) for level in levels[MAX_LEVELS:]]
+    for found in _first_of(alias, levels[:MAX_LEVELS], each, after):
         tasks += found
         if len(found) == each:
             ends.append(found[-1].claim_at)
@@ -137,9 +137,9 @@ def read_next(alias: str, agenda: Agenda, most: int) -> Next:
 
 
 def read_first(alias: str, agenda: Agenda, most: int) -> list[Waiting]:
-    """Return the first ``most`` tasks of each level with due tasks, of at most ``MOST_LEVELS`` levels."""
+    """Return the first ``most`` tasks of each level with due tasks, of at most ``MAX_LEVELS`` levels."""
     due = f"claim_at <= {dialect_of(connections[alias]).moment_literal(agenda.now)}"
-    levels = [level for level in agenda.levels if level.earliest <= agenda.now][:MOST_LEVELS]
+    levels = [level for level in agenda.levels if level.earliest <= agenda.now][:MAX_LEVELS]
     return [task for found in _first_of(alias, levels, most, due) for task in found]
 
 

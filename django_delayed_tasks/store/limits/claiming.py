@@ -24,7 +24,7 @@ from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.tables import PENDING, RESOURCE, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, decisively
 
-MOST_PLACES: Final = 50
+MAX_PLACES: Final = 50
 """The places that are read in one statement."""
 
 
@@ -70,7 +70,7 @@ def read_places(alias: str, executor: int, places: Mapping[Place, int], rescues_
     return found
 
 
-class Chosen(NamedTuple):
+class ClaimChoice(NamedTuple):
     """What is to be claimed and blocked.
 
     Attributes:
@@ -87,7 +87,7 @@ class Chosen(NamedTuple):
     blocked: Mapping[ClaimedTask, str]
 
 
-class Written(NamedTuple):
+class ClaimResult(NamedTuple):
     """What has become of the tasks.
 
     Attributes:
@@ -102,15 +102,15 @@ class Written(NamedTuple):
     passed: set[Claim]
 
 
-def claim_chosen(alias: str, executor: int, chosen: Chosen) -> Written:
+def claim_chosen(alias: str, executor: int, chosen: ClaimChoice) -> ClaimResult:
     """Claim and block; what others have taken, changed or locked since it was read is left as it is."""
     dialect = dialect_of(connections[alias])
 
-    def write(cursor: CursorWrapper) -> Written:
+    def write(cursor: CursorWrapper) -> ClaimResult:
         dialect.begin_writing(cursor, TASK)
         return _write(cursor, dialect, executor, chosen)
 
-    return atomically(alias, write) if chosen.tasks or chosen.blocked else Written([], [], set())
+    return atomically(alias, write) if chosen.tasks or chosen.blocked else ClaimResult([], [], set())
 
 
 def claim_in_slots(
@@ -120,11 +120,11 @@ def claim_in_slots(
     if not slots:
         return []
     by_claim = {task.claim: slot for task, slot in slots.items()}
-    chosen = Chosen(list(slots), by_claim, {}, timedelta(), {})
+    chosen = ClaimChoice(list(slots), by_claim, {}, timedelta(), {})
     return _write(cursor, dialect_of(connections[alias]), executor, chosen).won
 
 
-def _write(cursor: CursorWrapper, dialect: Dialect, executor: int, chosen: Chosen) -> Written:
+def _write(cursor: CursorWrapper, dialect: Dialect, executor: int, chosen: ClaimChoice) -> ClaimResult:
     tasks, permits = _lock(cursor, dialect, chosen)
     won = [task for task in chosen.tasks if task.claim in tasks and permits.issuperset(_permits_of(chosen, task))]
     blocked = [task for task in chosen.blocked if task.claim in tasks]
@@ -134,14 +134,14 @@ def _write(cursor: CursorWrapper, dialect: Dialect, executor: int, chosen: Chose
         cursor.execute(f"{dialect.update(TASK)} SET {values} WHERE {_before(won)}")
     if blocked:
         _block(cursor, dialect, {task: chosen.blocked[task] for task in blocked})
-    return Written(won, blocked, {task.claim for task in (*chosen.tasks, *chosen.blocked)} - tasks)
+    return ClaimResult(won, blocked, {task.claim for task in (*chosen.tasks, *chosen.blocked)} - tasks)
 
 
-def _permits_of(chosen: Chosen, task: ClaimedTask) -> list[tuple[int, int]]:
+def _permits_of(chosen: ClaimChoice, task: ClaimedTask) -> list[tuple[int, int]]:
     return [permits[task.claim] for permits in (chosen.slots, chosen.tokens) if task.claim in permits]
 
 
-def _lock(cursor: CursorWrapper, dialect: Dialect, chosen: Chosen) -> tuple[set[Claim], set[tuple[int, int]]]:
+def _lock(cursor: CursorWrapper, dialect: Dialect, chosen: ClaimChoice) -> tuple[set[Claim], set[tuple[int, int]]]:
     """Lock the tasks and the permits that have not changed since they were read, without waiting for others.
 
     Return the tasks as they will be claimed, and the permits as (id, version).
@@ -161,7 +161,7 @@ def _lock(cursor: CursorWrapper, dialect: Dialect, chosen: Chosen) -> tuple[set[
     )
 
 
-def _take_permits(cursor: CursorWrapper, dialect: Dialect, chosen: Chosen, won: Collection[ClaimedTask]) -> None:
+def _take_permits(cursor: CursorWrapper, dialect: Dialect, chosen: ClaimChoice, won: Collection[ClaimedTask]) -> None:
     slots = {task.claim: chosen.slots[task.claim] for task in won if task.claim in chosen.slots}
     tokens = [chosen.tokens[task.claim] for task in won if task.claim in chosen.tokens]
     if slots and not write_slots(cursor, dialect, slots):

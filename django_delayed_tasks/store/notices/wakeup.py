@@ -30,7 +30,7 @@ _sleepers: set[Event] = set()
 _UNWRITTEN = (AddAction.KEPT, AddAction.FILTERED)
 ANY = ""
 """Used in place of a queue's name."""
-MOST_NAMED = 3
+MAX_NAMED = 3
 """The number of queues up to which each gets a notice of its own; beyond it, one notice is for all queues."""
 
 
@@ -70,7 +70,7 @@ def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (AN
         if named:
             _run_after_commit(connection, run_inline)
     elif named and settings.NOTIFY and can_notify(alias):
-        said = named if len(named) <= MOST_NAMED else [ANY]
+        said = named if len(named) <= MAX_NAMED else [ANY]
         transaction.on_commit(partial(_tell, alias, said, clock.monotonic()), using=alias)
     elif _sleepers:
         transaction.on_commit(wake, using=alias)

@@ -71,7 +71,7 @@ class Ends(NamedTuple):
         return object.__repr__(self)  # without the data, which may hold secrets
 
 
-class Known(NamedTuple):
+class KnownColumns(NamedTuple):
     """The columns of a claimed task that the history repeats, for a run that knows them."""
 
     biz_code: str
@@ -122,7 +122,7 @@ def _same_claim(of: dict[str, str]) -> str:
     return f"t.id = {of['id']} AND t.version = {of['version']}"
 
 
-def record_known(cursor: CursorWrapper, dialect: Dialect, task: Known, end: End) -> None:
+def record_known(cursor: CursorWrapper, dialect: Dialect, task: KnownColumns, end: End) -> None:
     """Write the history row of a run whose task is not to be read again."""
     when = end.stood_for or task.when
     cursor.execute(

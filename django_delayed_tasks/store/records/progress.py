@@ -35,19 +35,19 @@ def report_of(fraction: Any, note: Any) -> Report:
     return Report(float(fraction), without_unstorable(note)[:NOTE_LENGTH])
 
 
-class Written(NamedTuple):
+class ReportResult(NamedTuple):
     """What became of reports: claims whose rows are locked by another transaction, and claims that are gone."""
 
     waiting: set[Claim]
     lost: set[Claim]
 
 
-def write_progress(alias: str, reports: Mapping[Claim, Report]) -> Written:
+def write_progress(alias: str, reports: Mapping[Claim, Report]) -> ReportResult:
     """Write the reports of these claims, without waiting for rows that other transactions have locked."""
     return atomically(alias, lambda cursor: _write(cursor, dialect_of(connections[alias]), reports))
 
 
-def _write(cursor: CursorWrapper, dialect: Dialect, reports: Mapping[Claim, Report]) -> Written:
+def _write(cursor: CursorWrapper, dialect: Dialect, reports: Mapping[Claim, Report]) -> ReportResult:
     dialect.begin_writing(cursor, TASK)
     held = f"SELECT id, version FROM {TASK} WHERE {fence(reports)} AND {in_status(RUNNING)}"
     cursor.execute(f"{held} ORDER BY id{dialect.skip_locked}")
@@ -62,4 +62,4 @@ def _write(cursor: CursorWrapper, dialect: Dialect, reports: Mapping[Claim, Repo
             f" WHERE {fence([claim])}",
             [report.fraction, note],
         )
-    return Written(waiting, reports.keys() - free - waiting)
+    return ReportResult(waiting, reports.keys() - free - waiting)

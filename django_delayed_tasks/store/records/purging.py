@@ -38,7 +38,7 @@ class AllBut:
 ALL: Final = AllBut(frozenset())
 
 
-class Purged(NamedTuple):
+class PurgeResult(NamedTuple):
     """What one call of :func:`purge` did: the number of rows ``deleted``, and the id after which the next continues."""
 
     deleted: int
@@ -56,7 +56,7 @@ def purge(
     after: int = 0,
     batch_size: int = 1000,
     rows_of: Aging = RUNS,
-) -> Purged:
+) -> PurgeResult:
     """Read at most ``batch_size`` rows with ids above ``after``; delete those of the ``codes`` that are old enough.
 
     Rows are written as runs end, so the primary key nearly follows their age: no index on a time is needed, and rows
@@ -73,7 +73,7 @@ def purge(
     if not rows and reader.newest() < after:
         position = 0  # after TRUNCATE, or from a backup, ids begin again
     young = next((row.id for row in rows if not row.is_old), 0)
-    return Purged(len(old), position, len(passed) < batch_size, young)
+    return PurgeResult(len(old), position, len(passed) < batch_size, young)
 
 
 def count_old(alias: str, older_than: timedelta, codes: Container[str], batch_size: int = 1000) -> int:

@@ -185,7 +185,7 @@ def _purge(alias: str, grain: int, before: datetime, batch_size: int) -> int:
     return len(old)
 
 
-class Summed(NamedTuple):
+class RollupSum(NamedTuple):
     """Rows of the rollup, summed up by some of their columns, which are in ``by``."""
 
     by: tuple[Any, ...]
@@ -201,7 +201,7 @@ def read(
     only: str = "1 = 1",
     code: str | None = None,
     with_times: bool = True,
-) -> list[Summed]:
+) -> list[RollupSum]:
     """Return the sums by these columns of the periods that begin at ``since`` or later.
 
     ``only`` is a condition; with ``code``, only the runs of this code count. Without times, which are most of what has
@@ -231,7 +231,9 @@ def read(
         keys, latest, values = list(row[: len(by)]), row[len(by)], [int(value) for value in row[len(by) + 1 :]]
         for number in moments:
             keys[number] = dialect.to_datetime(keys[number])
-        found.append(Summed(tuple(keys), _cell(values) if with_times else Cell(values[0]), dialect.to_datetime(latest)))
+        found.append(
+            RollupSum(tuple(keys), _cell(values) if with_times else Cell(values[0]), dialect.to_datetime(latest))
+        )
     return found
 
 

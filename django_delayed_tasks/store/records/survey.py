@@ -190,9 +190,9 @@ def summed(counts: Iterable[Counter[int]]) -> Counter[int]:
     return total
 
 
-MOST_TRIGGERS: Final = 400
+MAX_TRIGGERS: Final = 400
 """The most triggers that are projected, those of the most tasks."""
-FEWEST_STEPS: Final = 50
+MIN_STEPS: Final = 50
 _HOUR: Final = 60
 
 
@@ -203,8 +203,8 @@ def project(recurring: Collection[Recurring], now: datetime, steps: int = 20_000
     end of the forecast is continued at its rate so far.
     """
     due: dict[str, Counter[int]] = defaultdict(Counter)
-    chosen = sorted(recurring, key=lambda one: -one.tasks)[:MOST_TRIGGERS]
-    each = max(FEWEST_STEPS, steps // max(1, len(chosen)))
+    chosen = sorted(recurring, key=lambda one: -one.tasks)[:MAX_TRIGGERS]
+    each = max(MIN_STEPS, steps // max(1, len(chosen)))
     for one in chosen:
         with suppress(InvalidTrigger, OverflowError):
             if one.first > now:

@@ -14,7 +14,7 @@ from django.db.models import DateTimeField
 from django.db.models.expressions import RawSQL
 
 from django_delayed_tasks.models import Resource, Waiter
-from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.resources.resources import WantedResource
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import RESOURCE, WAITER
 from django_delayed_tasks.store.sql.transactions import decisive_write, in_one_statement, in_one_write
@@ -42,7 +42,7 @@ class View(NamedTuple):
     free: list[tuple[int, int]]
 
 
-def look(alias: str, wanted: Wanted, place: int = LAST) -> View:
+def look(alias: str, wanted: WantedResource, place: int = LAST) -> View:
     """Return the wait queue and the free resources as seen from this place, in one statement that locks nothing."""
     now = dialect_of(connections[alias]).now
     only = " AND r.name = %s" if wanted.name else ""
@@ -64,7 +64,7 @@ def look(alias: str, wanted: Wanted, place: int = LAST) -> View:
     return in_one_statement(alias, read)
 
 
-def enter(alias: str, wanted: Wanted, ttl: timedelta, place: int | None = None) -> int:
+def enter(alias: str, wanted: WantedResource, ttl: timedelta, place: int | None = None) -> int:
     """Enter the wait queue at its end, or at ``place`` again if that place was lost; return the place.
 
     It is kept for ``ttl`` unless it is renewed.
@@ -91,7 +91,7 @@ def leave(alias: str, places: Collection[int]) -> None:
     _by_id(alias, f"DELETE FROM {WAITER}", places)
 
 
-def pass_by(alias: str, wanted: Wanted, place: int, count: int) -> None:
+def pass_by(alias: str, wanted: WantedResource, place: int, count: int) -> None:
     """Remove the first ``count`` waiters from the queue, since they did not take what was theirs to take.
 
     A waiter that is still alive enters the queue again.
@@ -120,12 +120,12 @@ def sweep(alias: str) -> int:
     return len(dead)
 
 
-def exists(alias: str, wanted: Wanted) -> bool:
+def exists(alias: str, wanted: WantedResource) -> bool:
     """Return whether there is a resource of this name, or any in the pool if no name is given, in whatever state."""
     return _rows(alias, wanted).exists()
 
 
-def holder_of(alias: str, wanted: Wanted) -> Resource | None:
+def holder_of(alias: str, wanted: WantedResource) -> Resource | None:
     """Return the row of the resource if it is held."""
     now = dialect_of(connections[alias]).now
     rows: Any = _rows(alias, wanted)
@@ -133,12 +133,12 @@ def holder_of(alias: str, wanted: Wanted) -> Resource | None:
     return found
 
 
-def row_of(alias: str, wanted: Wanted) -> Resource | None:
+def row_of(alias: str, wanted: WantedResource) -> Resource | None:
     """Return the row of the resource, held or not; it names the last holder's host and process."""
     return _rows(alias, wanted).first()
 
 
-def _rows(alias: str, wanted: Wanted) -> "QuerySet[Resource]":
+def _rows(alias: str, wanted: WantedResource) -> "QuerySet[Resource]":
     named = {"name": wanted.name} if wanted.name else {}
     return Resource.objects.using(alias).filter(pool=wanted.pool, **named)
 

@@ -41,7 +41,7 @@ Token = tuple[int, int]
 """(id, version) as it was found; each time it is taken, its version grows by one."""
 
 
-class Looked(NamedTuple):
+class FreeTokens(NamedTuple):
     """The free rate tokens, and the seconds until the next one is free, None if that is not known."""
 
     free: list[Token]
@@ -73,12 +73,12 @@ def provide_tokens(alias: str, pool: str, starts: int, period: timedelta, short:
     in_one_write(alias, write)
 
 
-def free_tokens(alias: str, pool: str, period: timedelta, count: int) -> Looked:
+def free_tokens(alias: str, pool: str, period: timedelta, count: int) -> FreeTokens:
     """Return up to ``count`` free rate tokens, and when the next one is free if these are taken for ``period`` now."""
     return _looked(_look(alias, pool, count), period, count)
 
 
-def free_growing(alias: str, pool: str, starts: int, period: timedelta, count: int, is_shaped: bool) -> Looked:
+def free_growing(alias: str, pool: str, starts: int, period: timedelta, count: int, is_shaped: bool) -> FreeTokens:
     """Do as :func:`free_tokens` in a pool that has only as many as were needed so far, ``starts`` at most.
 
     ``is_shaped``: whether ``starts`` and ``period`` have been applied to the tokens that are there.
@@ -128,13 +128,13 @@ Row = tuple[int, int, float]
 """A token: (id, version, seconds until it is free)."""
 
 
-def _looked(rows: list[Row], period: timedelta, count: int) -> Looked:
+def _looked(rows: list[Row], period: timedelta, count: int) -> FreeTokens:
     free = [(pk, version) for pk, version, wait in rows if wait <= 0]
     waits = [wait for _, _, wait in rows if wait > 0]
     if 0 < len(free) == len(rows) < count:
         waits = [period.total_seconds()]  # there are no more tokens than these
     random.shuffle(free)
-    return Looked(free[:count], min(waits, default=None))
+    return FreeTokens(free[:count], min(waits, default=None))
 
 
 def _look(alias: str, pool: str, count: int) -> list[Row]:

@@ -42,7 +42,7 @@ _ONE_STATEMENT = 100
 """The number of leases in one condition: a chain of a thousand ORs is deeper than SQLite allows."""
 
 
-class Wanted(NamedTuple):
+class WantedResource(NamedTuple):
     """What a caller wants to lease: any resource of a pool, or the one of this name."""
 
     pool: str
@@ -61,7 +61,7 @@ class Grant(NamedTuple):
     holder: str
 
 
-class Renewed(NamedTuple):
+class RenewalResult(NamedTuple):
     """Leases that were renewed, and leases whose rows stayed locked; a lease in neither set is lost."""
 
     held: set[Grant]
@@ -81,17 +81,17 @@ class Details(NamedTuple):
     acquired_at: datetime
 
 
-def add(alias: str, wanted: Wanted, payload: Any = None) -> None:
+def add(alias: str, wanted: WantedResource, payload: Any = None) -> None:
     """Add the resource, or give an existing one this payload; whether it is held or disabled is not changed."""
     _upsert(alias, wanted, {"payload": payload})
 
 
-def ensure(alias: str, wanted: Wanted) -> None:
+def ensure(alias: str, wanted: WantedResource) -> None:
     """Add the resource if there is none; an existing one is not changed."""
     _upsert(alias, wanted, {})
 
 
-def _upsert(alias: str, wanted: Wanted, values: dict[str, Any]) -> None:
+def _upsert(alias: str, wanted: WantedResource, values: dict[str, Any]) -> None:
     dialect = dialect_of(connections[alias])
 
     def read(cursor: CursorWrapper) -> int:
@@ -113,12 +113,12 @@ def _upsert(alias: str, wanted: Wanted, values: dict[str, Any]) -> None:
     )
 
 
-def remove(alias: str, wanted: Wanted) -> bool:
+def remove(alias: str, wanted: WantedResource) -> bool:
     """Delete the resource, even if it is held; return whether there was one."""
     return _write(alias, f"DELETE FROM {RESOURCE} WHERE pool = %s AND name = %s", [*wanted]) > 0
 
 
-def enable(alias: str, wanted: Wanted, enabled: bool) -> bool:
+def enable(alias: str, wanted: WantedResource, enabled: bool) -> bool:
     """Enable or disable the resource; a holder keeps it. Return whether there is one.
 
     A disabled resource is not leased.
@@ -152,7 +152,7 @@ def renew(
     alias: str,
     leases: Collection[tuple[Grant, timedelta]],
     kept_until: Mapping[Grant, datetime] = MappingProxyType({}),
-) -> Renewed:
+) -> RenewalResult:
     """Renew each lease that has not expired, for its ttl from now. An expired lease is not revived.
 
     A lease in ``kept_until`` is renewed until that moment if it is later. Rows that another transaction has locked come
@@ -161,7 +161,7 @@ def renew(
     by_term: defaultdict[Term, list[Grant]] = defaultdict(list)
     for grant, ttl in leases:
         by_term[ttl, kept_until.get(grant)].append(grant)
-    found = Renewed(set(), set())
+    found = RenewalResult(set(), set())
     late: list[tuple[Grant, Term]] = []
     for term, grants in by_term.items():
         for start in range(0, len(grants), _ONE_STATEMENT):

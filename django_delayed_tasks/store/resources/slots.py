@@ -22,7 +22,7 @@ from django_delayed_tasks.store.sql.transactions import decisively, in_one_write
 
 SLOTS: Final = f"{RESERVED}slots."
 """The prefix of the slots' pool names; the code follows."""
-LONGEST_KEY: Final = 100
+MAX_KEY: Final = 100
 UNUSED: Final = timedelta(hours=1)
 """Slots of a key that have not been taken for this long are deleted."""
 
@@ -124,6 +124,6 @@ def _look(alias: str, pool: str, names: Iterable[str]) -> list[_Found]:
 
 
 def _named(key: str) -> str:
-    if len(key) <= LONGEST_KEY and key.isascii() and key.isprintable() and not key.startswith("sha256:"):
+    if len(key) <= MAX_KEY and key.isascii() and key.isprintable() and not key.startswith("sha256:"):
         return key  # in any character set
     return "sha256:" + hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()

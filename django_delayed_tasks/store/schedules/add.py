@@ -13,8 +13,8 @@ from django_delayed_tasks.states import AddAction, IfExists
 from django_delayed_tasks.store.schedules.upsert import (
     PREFERRING,
     conflicts,
+    deferral_if_stopping,
     preferred,
-    rearmament,
     replacement,
     upserted,
     upserted_if_stopping,
@@ -173,7 +173,7 @@ def _update(dialect: Dialect, schedule: Schedule, *, is_replacing: bool) -> Name
 def _changes(moments: tuple[tuple[str, str], ...], is_replacing: bool) -> str:
     """Return the assignments of an UPDATE; ``moments`` are the columns that hold moments and their expressions."""
     values = {column: f"%({column})s" for column in ("lane", *CARRIED)} | dict(moments)
-    of_stopping = f"{_KEEPING}, {rearmament(values.__getitem__)}"
+    of_stopping = f"{_KEEPING}, {deferral_if_stopping(values.__getitem__)}"
     return _unqualified(f"{_REPLACING}, {replacement(values.__getitem__)}" if is_replacing else of_stopping)
 
 

@@ -19,7 +19,7 @@ from django_delayed_tasks.store.sql.tables import STOPPING, TASK
 from django_delayed_tasks.store.sql.transactions import TRIES, atomically
 from django_delayed_tasks.store.validation import Schedule, When
 
-LARGEST_TEXT = 1_000_000
+MAX_TEXT = 1_000_000
 """The largest number of characters of data and numbers in one statement.
 
 A server may limit statements to 16 MB, and a character may take twelve bytes.
@@ -60,7 +60,7 @@ def batches(schedules: Iterable[Schedule], size: int) -> Iterator[list[Schedule]
     for schedule in schedules:
         batch.append(schedule)
         text += len(schedule.biz_ext or "") + len(schedule.biz_num)
-        if len(batch) == size or text > LARGEST_TEXT:
+        if len(batch) == size or text > MAX_TEXT:
             yield batch
             batch, text = [], 0
     if batch:

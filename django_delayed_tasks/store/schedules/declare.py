@@ -11,7 +11,7 @@ from django_delayed_tasks.models import Recurrence, Task
 from django_delayed_tasks.states import AddAction, IfExists
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.schedules import add, verbs
-from django_delayed_tasks.store.schedules.recurrence import by_chance, first_time, read_now
+from django_delayed_tasks.store.schedules.recurrence import first_time, jittered, read_now
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
 from django_delayed_tasks.store.sql.tables import CARRIED, FAILED, PAUSED, PENDING, RESET_COUNTS, RUNNING, TASK
@@ -26,7 +26,7 @@ NUM = "recurring"
 """The ``biz_num`` of the task that a handler's trigger creates."""
 
 
-class Declared(NamedTuple):
+class DeclaredTask(NamedTuple):
     """A recurring task as its handler declares it."""
 
     biz_code: str
@@ -36,7 +36,7 @@ class Declared(NamedTuple):
     lane: str = ""
 
 
-def declare(alias: str, declared: Iterable[Declared]) -> list[str]:
+def declare(alias: str, declared: Iterable[DeclaredTask]) -> list[str]:
     """Create or change the declared tasks where they differ; return the codes of those created or changed.
 
     The last caller decides: in a rolling deploy, these are the newest executors.
@@ -45,7 +45,7 @@ def declare(alias: str, declared: Iterable[Declared]) -> list[str]:
     return [one.biz_code for one in sorted(declared) if _declare(alias, one, now)]
 
 
-def _declare(alias: str, declared: Declared, now: datetime) -> bool:
+def _declare(alias: str, declared: DeclaredTask, now: datetime) -> bool:
     if parse(declared.trigger_text).next_after(now) is None:
         logger.warning("%s: %s has no further time", declared.biz_code, declared.trigger_text)
         return _end_another(alias, declared)
@@ -59,13 +59,13 @@ def _declare(alias: str, declared: Declared, now: datetime) -> bool:
     return atomically(alias, work)
 
 
-def _note(alias: str, declared: Declared, now: datetime) -> None:
+def _note(alias: str, declared: DeclaredTask, now: datetime) -> None:
     Recurrence.objects.using(alias).update_or_create(
         biz_code=declared.biz_code, defaults={"trigger_text": declared.trigger_text, "declared_at": now}
     )
 
 
-def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: datetime) -> bool:
+def _apply(cursor: CursorWrapper, dialect: Dialect, declared: DeclaredTask, now: datetime) -> bool:
     rows = Task.objects.using(dialect.connection.alias).select_for_update()
     task = rows.filter(biz_code=declared.biz_code, biz_num=NUM).first()
     found = task and _next_of(task)
@@ -96,7 +96,7 @@ def _next_of(task: Task) -> tuple[Any, ...] | None:
     return None if task.cancel_requested_at else (task.trigger_text, task.queue, task.priority)
 
 
-def _create(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: datetime) -> bool:
+def _create(cursor: CursorWrapper, dialect: Dialect, declared: DeclaredTask, now: datetime) -> bool:
     when, claim_at = _first(declared, now)
     schedule = Schedule(
         declared.biz_code, NUM, when, None, declared.queue, declared.priority, declared.trigger_text,
@@ -109,14 +109,14 @@ def _create(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: da
     return True
 
 
-def _first(declared: Declared, now: datetime) -> tuple[datetime, datetime]:
+def _first(declared: DeclaredTask, now: datetime) -> tuple[datetime, datetime]:
     """Return the first time of the declared trigger, and the moment from which its run may start."""
     trigger = parse(declared.trigger_text)
     when = first_time(trigger, now)
-    return when, by_chance(trigger, when)
+    return when, jittered(trigger, when)
 
 
-def _change(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declared, now: datetime) -> None:
+def _change(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: DeclaredTask, now: datetime) -> None:
     when, claim_at = map(dialect.stored, _first(declared, now))
     cursor.execute(
         f"UPDATE {TASK} SET trigger_text = %s, when_time = %s, claim_at = %s, queue = %s, priority = %s,"
@@ -127,7 +127,7 @@ def _change(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Decla
     )
 
 
-def _move(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declared) -> None:
+def _move(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: DeclaredTask) -> None:
     """Change the queue and the priority alone: the time of the task, its attempts and its retry remain."""
     if task.status == RUNNING:
         columns = "queue = %s, priority = %s"
@@ -140,7 +140,9 @@ def _move(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declare
     cursor.execute(f"UPDATE {TASK} SET {columns} WHERE {fence([(task.pk, task.version)])}", given)
 
 
-def _change_beside_run(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declared, now: datetime) -> None:
+def _change_beside_run(
+    cursor: CursorWrapper, dialect: Dialect, task: Task, declared: DeclaredTask, now: datetime
+) -> None:
     when = dialect.stored(_first(declared, now)[0])
     new = ("queue", "priority", "trigger_text")
     kept = ", ".join(f"deferred_{column} = {column}" for column in CARRIED if column not in new)
@@ -152,7 +154,7 @@ def _change_beside_run(cursor: CursorWrapper, dialect: Dialect, task: Task, decl
     )
 
 
-def confirm(alias: str, declared: Iterable[Declared]) -> set[str]:
+def confirm(alias: str, declared: Iterable[DeclaredTask]) -> set[str]:
     """Confirm that the handlers of these codes have a trigger.
 
     Return the codes that are to be declared again: they are no longer declared, or their task has failed and has the
@@ -195,7 +197,7 @@ def _end(alias: str, code: str, before: datetime) -> bool:
     return atomically(alias, work)
 
 
-def _end_another(alias: str, declared: Declared) -> bool:
+def _end_another(alias: str, declared: DeclaredTask) -> bool:
     """End the task if it recurs by another trigger than the declared one, which has no further time.
 
     A task that has the declared trigger is in its last run and ends by itself.

@@ -7,7 +7,7 @@ from django.db import IntegrityError, connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTrigger
-from django_delayed_tasks.store.schedules.recurrence import by_chance
+from django_delayed_tasks.store.schedules.recurrence import jittered
 from django_delayed_tasks.store.schedules.verbs import IDENTITY
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence
@@ -73,7 +73,7 @@ def _next_time(text: str | None, when: datetime, now: datetime) -> tuple[datetim
     trigger = parse_stored(text)
     if when <= now:
         when = next_time(trigger, when, now) or when
-    return when, by_chance(trigger, when)
+    return when, jittered(trigger, when)
 
 
 def pause_queue(alias: str, queue: str) -> bool:

@@ -9,7 +9,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 from django_delayed_tasks.store.validation import Schedule
@@ -37,7 +37,7 @@ def _with_first_time(schedule: Schedule, now: datetime) -> Schedule:
     when = first_time(trigger, now)
     if isinstance(schedule.expires_at, datetime) and schedule.expires_at < when:
         raise InvalidTask("expires_at", schedule.expires_at, f"is before the first time of {trigger}, {when}")
-    return schedule._replace(when=when, claim_at=by_chance(trigger, when))
+    return schedule._replace(when=when, claim_at=jittered(trigger, when))
 
 
 def first_time(trigger: Trigger, now: datetime) -> datetime:
@@ -52,7 +52,7 @@ def first_time(trigger: Trigger, now: datetime) -> datetime:
     return first
 
 
-def by_chance(trigger: Trigger, when: datetime) -> datetime:
+def jittered(trigger: Trigger, when: datetime) -> datetime:
     """Return the moment from which the run for ``when`` may start: later by a random part of the trigger's jitter."""
     return when + min(random.random() * trigger.longest_jitter, max(LAST - when, timedelta()))
 
@@ -61,7 +61,7 @@ def recurrence(trigger: Trigger, when: datetime | None) -> dict[str, Any]:
     """Return the fields of a settlement after which the task waits for ``when``; none if ``when`` is None."""
     if when is None:
         return {}
-    return {"then": Then.RECUR, "when": when, "after": by_chance(trigger, when) - when}
+    return {"then": NextState.RECUR, "when": when, "after": jittered(trigger, when) - when}
 
 
 def read_now(alias: str) -> datetime:

@@ -43,7 +43,7 @@ def replacement(new: Callable[[str], str]) -> str:
     return ", ".join(assignments)
 
 
-def rearmament(new: Callable[[str], str]) -> str:
+def deferral_if_stopping(new: Callable[[str], str]) -> str:
     """Return the assignments that defer the new schedule if the row is STOPPING, and leave any other row as it is.
 
     ``deferred_when`` comes last: MySQL evaluates assignments from left to right and sees the values already assigned.
@@ -74,7 +74,7 @@ def _anyway(new: Callable[[str], str]) -> str:
 
 upserted = cache(replacement)
 """:func:`replacement`, cached for each dialect's ``new``: it is half of the statement, and the same for every task."""
-upserted_if_stopping = cache(rearmament)
+upserted_if_stopping = cache(deferral_if_stopping)
 _upserted_idle = cache(_replacement_idle)
 
 

@@ -12,7 +12,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTrigger
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, load
 from django_delayed_tasks.store.executors import declare_expired_dead
 from django_delayed_tasks.store.schedules import recurrence
@@ -29,7 +29,7 @@ SPREAD = 5.0
 """The seconds over which rescued tasks are spread, for each earlier rescue."""
 
 
-class Taken(NamedTuple):
+class ReapedTask(NamedTuple):
     """A task that was reaped.
 
     Attributes:
@@ -40,19 +40,19 @@ class Taken(NamedTuple):
     """
 
     settlement: Settlement
-    then: Then
+    then: NextState
     biz_code: str
     executor: int
     given_up: ClaimedTask | None
 
 
-def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
+def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, NextState]:
     """Declare executors dead whose lease has expired, then do as :func:`take_orphans`; return what became of claims."""
     declare_expired_dead(alias)
     return {taken.settlement.claim: taken.then for taken in take_orphans(alias, max_rescues, limit)}
 
 
-def take_orphans(alias: str, max_rescues: int, limit: int = 500) -> list[Taken]:
+def take_orphans(alias: str, max_rescues: int, limit: int = 500) -> list[ReapedTask]:
     """Reap up to ``limit`` orphaned tasks.
 
     A row that another transaction has locked is left to a later call: a caller's long transaction must not keep the
@@ -64,10 +64,10 @@ def take_orphans(alias: str, max_rescues: int, limit: int = 500) -> list[Taken]:
     now = recurrence.read_now(alias)
     settlements = [_rescue(orphan, max_rescues, now) for orphan in orphans]
     # Before they are settled: one that recurs may be claimed for its next time at once.
-    given_up = {claim: load(alias, claim) for claim, _, then, *_ in settlements if then is not Then.RESCUED}
+    given_up = {claim: load(alias, claim) for claim, _, then, *_ in settlements if then is not NextState.RESCUED}
     became = settle(alias, settlements, Wait.NOT_AT_ALL).became
     return [
-        Taken(settlement, then, orphan.biz_code, orphan.executor, given_up.get(settlement.claim))
+        ReapedTask(settlement, then, orphan.biz_code, orphan.executor, given_up.get(settlement.claim))
         for orphan, settlement in zip(orphans, settlements, strict=True)
         if (then := became.get(settlement.claim))
     ]
@@ -99,12 +99,14 @@ def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:
     claim, rescues = (orphan.id, orphan.version), orphan.rescues
     if rescues >= max_rescues:
         error = f"its executor died {rescues + 1} {plural(rescues + 1, 'time')} while it ran; not rescued again"
-        given_up = Settlement(claim, RunOutcome.LOST, Then.FAILED, error=error)
+        given_up = Settlement(claim, RunOutcome.LOST, NextState.FAILED, error=error)
         return given_up._replace(**_next_time(orphan, now))
     # One of the tasks that were claimed together may have killed the process. After the first time all of them run
     # again at once; later they are spread, so that it does not kill the same others until their rescues are used up.
     after = timedelta(seconds=random.uniform(0, SPREAD * rescues))
-    return Settlement(claim, RunOutcome.LOST, Then.RESCUED, after=after, error="its executor died or lost its lease")
+    return Settlement(
+        claim, RunOutcome.LOST, NextState.RESCUED, after=after, error="its executor died or lost its lease"
+    )
 
 
 def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:

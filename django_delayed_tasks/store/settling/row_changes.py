@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django_delayed_tasks.outcomes import UNCHANGED
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.fences import LAST_VERSION
@@ -21,7 +21,7 @@ from django_delayed_tasks.store.sql.tables import (
 Assignments = dict[str, tuple[str, list[Any]]]
 """For each column its expression and the expression's parameters."""
 
-_TAKEN = (Then.RESCUED, Then.RELEASED)
+_TAKEN = (NextState.RESCUED, NextState.RELEASED)
 """Ways in which a claim ends without the run's knowledge; ``version`` grows, so that this run can no longer write."""
 
 _WAITING: Assignments = {"status": (f"CASE WHEN pause_requested = TRUE THEN {PAUSED} ELSE {PENDING} END", [])}
@@ -132,10 +132,10 @@ def _not_early(dialect: Dialect, after: timedelta) -> str:
 
 
 _WAYS = {
-    Then.AGAIN: _again,
-    Then.RECUR: _recur,
-    Then.RETRY: _retry,
-    Then.FAILED: _failed,
-    Then.RESCUED: _rescued,
-    Then.RELEASED: _released,
+    NextState.AGAIN: _again,
+    NextState.RECUR: _recur,
+    NextState.RETRY: _retry,
+    NextState.FAILED: _failed,
+    NextState.RESCUED: _rescued,
+    NextState.RELEASED: _released,
 }

@@ -17,9 +17,9 @@ from django.db import DatabaseError, connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.models import EXCEPTION_LENGTH
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, stored_data
-from django_delayed_tasks.store.records.history import End, Ends, Known, record, record_known
+from django_delayed_tasks.store.records.history import End, Ends, KnownColumns, record, record_known
 from django_delayed_tasks.store.records.once import remember
 from django_delayed_tasks.store.settling.row_changes import row_changes
 from django_delayed_tasks.store.settling.settlement import Settlement, as_stored, keeps_data
@@ -30,11 +30,11 @@ from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_
 
 LARGEST = 500
 """The number of settlements at which a chunk is full."""
-LARGEST_TEXT = 1_000_000
+MAX_TEXT = 1_000_000
 """The number of characters of results and errors at which a chunk is full; a server may limit statements to 16 MB."""
 
 _IS_RUNNING = in_status(RUNNING)
-_Work = Callable[[CursorWrapper], "Ended"]
+_Work = Callable[[CursorWrapper], "SettleResult"]
 
 
 class Wait(Enum):
@@ -47,13 +47,13 @@ class Wait(Enum):
     NOT_AT_ALL = auto()
 
 
-class Ended(NamedTuple):
+class SettleResult(NamedTuple):
     """What became of the claims that were held, and the claims that remain unsettled because their rows are locked.
 
     ``claimed``: the tasks that were claimed in the same transaction.
     """
 
-    became: dict[Claim, Then]
+    became: dict[Claim, NextState]
     waiting: set[Claim]
     claimed: Sequence[ClaimedTask] = ()
 
@@ -72,7 +72,7 @@ class _Changed(Exception):
 
 def settle(
     alias: str, settlements: Sequence[Settlement], wait: Wait = Wait.FOREVER, claim_next: ClaimNext = _claim_none
-) -> Ended:
+) -> SettleResult:
     """Write the end of these runs; rows that stay locked for longer than ``wait`` do not hold up the others.
 
     For a claim that is no longer held, nothing is written. In the answer, Then.AGAIN also means that a deferred
@@ -83,7 +83,7 @@ def settle(
     """
     chosen = _first_of_each(settlements)
     if not chosen:
-        return Ended({}, set())
+        return SettleResult({}, set())
     if wait is Wait.NOT_AT_ALL:
         return atomically(alias, partial(_settle_unlocked, alias=alias, settlements=chosen))
     if wait is Wait.FOREVER:
@@ -98,13 +98,13 @@ def settle(
     except DatabaseError as error:  # the history's table is locked, for example while an index is created
         if not is_lock_timeout(error):
             raise
-    return Ended({}, {settlement.claim for settlement in chosen})
+    return SettleResult({}, {settlement.claim for settlement in chosen})
 
 
 def _settle(
-    alias: str, chosen: list[Settlement], transact: Callable[[str, _Work], Ended], claim_next: ClaimNext
-) -> Ended:
-    all_gone = {settlement.then for settlement in chosen} == {Then.GONE}
+    alias: str, chosen: list[Settlement], transact: Callable[[str, _Work], SettleResult], claim_next: ClaimNext
+) -> SettleResult:
+    all_gone = {settlement.then for settlement in chosen} == {NextState.GONE}
     if all_gone and not in_transaction(connections[alias]):  # within one, what it wrote could not be undone
         with suppress(_Changed):
             return transact(alias, partial(_settle_gone, alias=alias, settlements=chosen, claim_next=claim_next))
@@ -116,27 +116,29 @@ def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
     return list(first.values())[::-1]
 
 
-def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement], claim_next: ClaimNext) -> Ended:
+def _settle_gone(
+    cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement], claim_next: ClaimNext
+) -> SettleResult:
     dialect = dialect_of(connections[alias])
     claims = {settlement.claim for settlement in settlements}
     _keep_records(cursor, dialect, as_stored(dialect, settlements))
     cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND {_IS_RUNNING} AND deferred_when IS NULL")
     if cursor.rowcount != len(claims):
         raise _Changed
-    return Ended(dict.fromkeys(claims, Then.GONE), set(), claim_next(cursor, claims))
+    return SettleResult(dict.fromkeys(claims, NextState.GONE), set(), claim_next(cursor, claims))
 
 
 def _settle_locked(
     cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement], claim_next: ClaimNext
-) -> Ended:
+) -> SettleResult:
     """Lock the rows, waiting for those that other transactions have locked, and settle."""
     dialect = dialect_of(connections[alias])
     found = _lock(cursor, dialect, [settlement.claim for settlement in settlements], dialect.for_update)
     became = _settle_found(cursor, dialect, settlements, found)
-    return Ended(became, set(), claim_next(cursor, became))
+    return SettleResult(became, set(), claim_next(cursor, became))
 
 
-def _settle_unlocked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> Ended:
+def _settle_unlocked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> SettleResult:
     """Do as :func:`_settle_locked`, but leave rows that other transactions have locked as they are."""
     dialect = dialect_of(connections[alias])
     claims = [settlement.claim for settlement in settlements]
@@ -145,10 +147,10 @@ def _settle_unlocked(cursor: CursorWrapper, alias: str, settlements: Sequence[Se
     if len(found) < len(claims):
         cursor.execute(f"SELECT id, version FROM {TASK} WHERE {fence(claims)} AND {_IS_RUNNING}")
         waiting = {(row[0], row[1]) for row in cursor.fetchall()} - found.keys()
-    return Ended(_settle_found(cursor, dialect, settlements, found), waiting)
+    return SettleResult(_settle_found(cursor, dialect, settlements, found), waiting)
 
 
-class _Met(NamedTuple):
+class _DuringRun(NamedTuple):
     """What callers have done to a task while it ran."""
 
     is_deferred: bool
@@ -156,22 +158,24 @@ class _Met(NamedTuple):
     is_deferred_once: bool
 
 
-_Found = dict[Claim, _Met]
+_Found = dict[Claim, _DuringRun]
 """The claims whose rows are locked, and what has happened to each."""
 
 
 def _settle_found(
     cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement], found: _Found
-) -> dict[Claim, Then]:
+) -> dict[Claim, NextState]:
     found |= {one.claim: _without_repeat(found[one.claim]) for one in settlements if one.once and one.claim in found}
     held = [_resolved(one, found[one.claim]) for one in as_stored(dialect, settlements) if one.claim in found]
     _keep_records(cursor, dialect, held)
-    became = {held_one.claim: Then.AGAIN if found[held_one.claim].is_deferred else held_one.then for held_one in held}
-    if gone := [claim for claim, then in became.items() if then is Then.GONE]:
+    became = {
+        held_one.claim: NextState.AGAIN if found[held_one.claim].is_deferred else held_one.then for held_one in held
+    }
+    if gone := [claim for claim, then in became.items() if then is NextState.GONE]:
         cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(gone)}")
     alike: defaultdict[tuple[str, tuple[Any, ...]], list[int]] = defaultdict(list)
     for settlement in held:
-        if became[settlement.claim] is not Then.GONE:
+        if became[settlement.claim] is not NextState.GONE:
             sql, parameters = row_changes(dialect, settlement, is_deferred=found[settlement.claim].is_deferred)
             alike[sql, tuple(parameters)].append(settlement.claim[0])
     for (sql, values), ids in alike.items():
@@ -195,22 +199,22 @@ def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim], lock
         f" FROM {dialect.to_lock(TASK, fence(claims))} WHERE {held} ORDER BY t.id{locking}"
     )
     return {
-        (task_id, version): _Met(deferred is not None, cancelled is not None, bool(once))
+        (task_id, version): _DuringRun(deferred is not None, cancelled is not None, bool(once))
         for task_id, version, deferred, cancelled, once in cursor.fetchall()
     }
 
 
-def _without_repeat(met: _Met) -> _Met:
+def _without_repeat(met: _DuringRun) -> _DuringRun:
     """Drop a deferred schedule that is to be done once, since the task has just been done."""
     return met._replace(is_deferred=met.is_deferred and not met.is_deferred_once)
 
 
-def _resolved(settlement: Settlement, met: _Met) -> Settlement:
+def _resolved(settlement: Settlement, met: _DuringRun) -> Settlement:
     """Return the settlement that takes effect, given what happened during the run."""
-    if met.is_cancelled and not met.is_deferred and settlement.then is not Then.GONE:
+    if met.is_cancelled and not met.is_deferred and settlement.then is not NextState.GONE:
         if settlement.outcome is RunOutcome.DONE:  # only its further times are cancelled
-            return settlement._replace(then=Then.GONE)
-        return settlement._replace(then=Then.GONE, outcome=RunOutcome.CANCELLED, keep=True)
+            return settlement._replace(then=NextState.GONE)
+        return settlement._replace(then=NextState.GONE, outcome=RunOutcome.CANCELLED, keep=True)
     return settlement
 
 
@@ -220,7 +224,7 @@ def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
     Return False, with nothing written, if the run must be settled in another way. The history row is written from the
     claimed task, whose columns do not change while the claim is held.
     """
-    if settlement.then is not Then.GONE or settlement.once:
+    if settlement.then is not NextState.GONE or settlement.once:
         return False
     dialect = dialect_of(connections[alias])
     with connections[alias].cursor() as cursor:
@@ -229,7 +233,9 @@ def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
         if not cursor.rowcount:
             return False
         if settlement.keep:
-            known = Known(task.biz_code, task.biz_num, task.attempts, task.executor, task.when, stored_data(task))
+            known = KnownColumns(
+                task.biz_code, task.biz_num, task.attempts, task.executor, task.when, stored_data(task)
+            )
             record_known(cursor, dialect, known, _end(as_stored(dialect, [settlement])[0]))
     return True
 
@@ -279,7 +285,7 @@ class Chunk:
         self.settlements.append(settlement)
         if settlement.result or settlement.error:
             self._text += len(settlement.result or "") + len(settlement.error)
-        return len(self.settlements) == LARGEST or self._text > LARGEST_TEXT
+        return len(self.settlements) == LARGEST or self._text > MAX_TEXT
 
 
 def in_chunks(settlements: Iterable[Settlement]) -> Iterator[list[Settlement]]:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from django_delayed_tasks.outcomes import UNCHANGED
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.records.history import KeepsData
 from django_delayed_tasks.store.sql.dialects import Dialect
@@ -37,7 +37,7 @@ class Settlement(NamedTuple):
 
     claim: Claim
     outcome: RunOutcome
-    then: Then
+    then: NextState
     started: datetime | None = None
     finished: datetime | None = None
     when: datetime | timedelta | None = None
@@ -58,22 +58,22 @@ class Settlement(NamedTuple):
 
 def released(task: ClaimedTask, after: timedelta = timedelta(), lane: str | None = None) -> Settlement:
     """Return the settlement of a claim that was not started: no attempt is counted, no history is kept."""
-    return Settlement(task.claim, RunOutcome.LOST, Then.RELEASED, after=after, keep=False, lane=lane)
+    return Settlement(task.claim, RunOutcome.LOST, NextState.RELEASED, after=after, keep=False, lane=lane)
 
 
 def keeps_data(one: Settlement) -> KeepsData:
     """Return which data of the task the history keeps for this run."""
-    if one.keep_data and one.then is Then.GONE:
+    if one.keep_data and one.then is NextState.GONE:
         return KeepsData.ALL
     return KeepsData.NONE if one.keep_data is False or one.outcome in WENT_WELL else KeepsData.SMALL
 
 
-def is_final_failure(outcome: RunOutcome, became: Then | None) -> bool:
+def is_final_failure(outcome: RunOutcome, became: NextState | None) -> bool:
     """Return whether attempts or rescues are used up: the task is FAILED, or a recurring one waits for its next time.
 
     A run that is LOST is only followed by the next time of a recurring task if there are no rescues left.
     """
-    return became is Then.FAILED or (outcome in (RunOutcome.FAILED, RunOutcome.LOST) and became is Then.RECUR)
+    return became is NextState.FAILED or (outcome in (RunOutcome.FAILED, RunOutcome.LOST) and became is NextState.RECUR)
 
 
 def as_stored(dialect: Dialect, settlements: Sequence[Settlement]) -> Sequence[Settlement]:

@@ -18,7 +18,7 @@ CHARSET = "utf8mb4"
 _SESSION = ("character_set_client", "character_set_connection", "character_set_results")
 
 
-def narrow_session(connection: BaseDatabaseWrapper) -> str:
+def lossy_charsets(connection: BaseDatabaseWrapper) -> str:
     """Return the character set variables through which this connection loses characters; "" if it loses none."""
     if connection.vendor != "mysql":
         return ""

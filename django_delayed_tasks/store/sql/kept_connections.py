@@ -4,6 +4,7 @@ They are outside Django's pools, broken ones are replaced, and forked children d
 """
 
 import os
+from asyncio import _get_running_loop
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -28,7 +29,7 @@ _of_thread: "dict[int, OfThread]" = {}
 """By thread id: what this package's threads have of their connections."""
 _of_parent: list[list[BaseDatabaseWrapper]] = []
 LEFT_OPEN = "the handler of this run left a transaction open on {!r}: what it wrote there is rolled back"
-_LONGEST_CHAIN = 20
+_MAX_CHAIN = 20
 """The causes of an error that are looked at; an error may be its own."""
 losses = 0
 """How many connections of this process were found to work no longer: when it grows, others may not work either."""
@@ -125,6 +126,10 @@ class OfThread:
     """The connections, open or not, of the thread that creates this object, which runs tasks of the database ``alias``.
 
     They are kept here because asking Django for them takes longer than a short run.
+
+    Attributes:
+        used: the aliases of those that were used since the last :meth:`tidy`.
+        losses: the number of lost connections in this process when these were last looked at.
     """
 
     def __init__(self, alias: str, is_shared: bool = False) -> None:
@@ -132,7 +137,7 @@ class OfThread:
         self._is_shared = is_shared
         self.used: set[str] = set()
         self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
-        self._losses = losses
+        self.losses = losses
         self._keep()
         self.connection = connections[alias]
 
@@ -149,8 +154,8 @@ class OfThread:
 
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
-        if self._losses != losses:
-            self._losses = losses
+        if self.losses != losses:
+            self.losses = losses
             for connection in connections.all(initialized_only=True):
                 # Not counted as losses: all threads look because of one.
                 _close_unless(self.test_of(connection), connection)
@@ -167,7 +172,8 @@ class OfThread:
         Django's own ``close_old_connections`` would close all of them under the default CONN_MAX_AGE of 0, so that
         each task would open new ones.
         """
-        leftovers.forget_running_loop()
+        if _get_running_loop() is not None:
+            leftovers.forget_running_loop()
         if len(connections.settings) != self._names:  # a project may add databases at runtime
             self._keep()
         for connection, usual in self._all.items():
@@ -296,7 +302,7 @@ def note_error(error: BaseException | None) -> None:
 
     Django itself forgets the errors of a transaction once that has been rolled back.
     """
-    for _ in range(_LONGEST_CHAIN):
+    for _ in range(_MAX_CHAIN):
         if error is None or isinstance(error, Error):
             break
         error = error.__context__ if error.__cause__ is None else error.__cause__

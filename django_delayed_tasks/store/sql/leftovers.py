@@ -1,6 +1,6 @@
 """What a run may leave on a connection of its thread, and in the thread itself, that the next run could meet."""
 
-from asyncio import _get_running_loop, _set_running_loop
+from asyncio import _set_running_loop
 from collections.abc import Container
 
 from django.db import connections
@@ -32,12 +32,11 @@ def unwatch(connection: BaseDatabaseWrapper) -> None:
 
 
 def forget_running_loop() -> None:
-    """Forget the event loop that seems to run in this thread: Django uses no connection there.
+    """Forget the event loop that seems to run in this thread: with one, Django uses no connection there.
 
     A run leaves such a loop if it does not stop what it has started, as Playwright's ``sync_playwright().start()``.
     """
-    if _get_running_loop() is not None:
-        _set_running_loop(None)
+    _set_running_loop(None)
 
 
 def is_left_open(connection: BaseDatabaseWrapper) -> bool:

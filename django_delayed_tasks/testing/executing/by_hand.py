@@ -18,11 +18,11 @@ from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import from_settings
 from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
-from django_delayed_tasks.executor.running.watchdog import take
+from django_delayed_tasks.executor.running.watchdog import settle_abandoned
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import find, registry
 from django_delayed_tasks.models import PausedQueue, Resource, Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.agenda import Level, read_agenda
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
@@ -117,9 +117,9 @@ class ByHand:
             try:
                 in_clean_context(perform, running)
             except BaseException as error:
-                performer.lose(running, error)
+                performer.fail_run(running, error)
         if running.is_abandoned:
-            take(running, self._held, self._executor.clock, "its end does not count")
+            settle_abandoned(running, self._held, self._executor.clock, "its end does not count")
 
     @contextmanager
     def _deciding(self) -> Iterator[Decided]:
@@ -147,7 +147,7 @@ class ByHand:
         self._settled |= self._settler.became.keys()
         all_ended = decided | {claim: (task, ended[claim]) for claim, task in before.items()}
         self._unknown |= {task.biz_code for task, _ in all_ended.values() if find(task.biz_code) is None}
-        return [self._ran(*one) for one in all_ended.values() if one[1].then is not Then.RELEASED]
+        return [self._ran(*one) for one in all_ended.values() if one[1].then is not NextState.RELEASED]
 
     def _take_ended(self) -> dict[Claim, Settlement]:
         ended: dict[Claim, Settlement] = {}
@@ -159,7 +159,7 @@ class ByHand:
     def _ran(self, task: ClaimedTask, settlement: Settlement) -> Ran:
         became = self._settler.became.get(task.claim)
         outcome = settlement.outcome if became is settlement.then else self._outcome(task, settlement)
-        if became is Then.GONE:
+        if became is NextState.GONE:
             return ran(task, settlement, outcome)
         row = Task.objects.using(self._alias).filter(pk=task.id).values_list("status", "claim_at").first()
         return ran(task, settlement, outcome, *(row or ()))
@@ -175,7 +175,7 @@ class ByHand:
     def _lose(self, batch: Batch) -> None:
         """Let another executor take these tasks, as after this one was declared dead."""
         why = "the test has let another executor take it"
-        self._settler.write([Settlement(task.claim, RunOutcome.LOST, Then.RESCUED, error=why) for task in batch])
+        self._settler.write([Settlement(task.claim, RunOutcome.LOST, NextState.RESCUED, error=why) for task in batch])
 
     def _die(self) -> list[Ran]:
         """Lose all claims, as if the process had died, and continue as another one that reaps them."""
@@ -183,7 +183,7 @@ class ByHand:
         self._lease.end()
         self.begin()
         why = "its executor died"
-        return [self._ran(task, Settlement(task.claim, RunOutcome.LOST, Then.RESCUED, error=why)) for task in lost]
+        return [self._ran(task, Settlement(task.claim, RunOutcome.LOST, NextState.RESCUED, error=why)) for task in lost]
 
     def next_due(self, until: datetime) -> datetime | None:
         """Return the next moment after now, and not after ``until``, at which a task may run."""

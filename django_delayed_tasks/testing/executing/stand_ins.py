@@ -12,9 +12,9 @@ from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import Batch
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports, report_here, tell_failed
 from django_delayed_tasks.executor.settling.settler import HandsOn, Settler
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
+from django_delayed_tasks.store.settling.settle import SettleResult, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
 
@@ -22,7 +22,7 @@ from django_delayed_tasks.store.sql.fences import Claim
 class ReportsHere(FailureReports):
     """Reports ends in the caller's thread."""
 
-    def report(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+    def report(self, task: ClaimedTask, settlement: Settlement, then: NextState) -> None:
         report_here(task, settlement, then)
 
     def put(self, task: ClaimedTask, error: str, exception: BaseException | None = None) -> None:
@@ -38,9 +38,9 @@ class SettlerHere(Settler):
 
     def __init__(self, alias: str, held: Held, failures: FailureReports, relay: HandsOn) -> None:
         super().__init__(alias, held, failures, relay)
-        self.became: dict[Claim, Then] = {}
+        self.became: dict[Claim, NextState] = {}
 
-    def write(self, batch: list[Settlement]) -> Ended:
+    def write(self, batch: list[Settlement]) -> SettleResult:
         """Settle in one transaction, or as a part of the caller's."""
         with transaction.atomic(using=self._alias):
             ended = settle(self._alias, batch, Wait.FOREVER)

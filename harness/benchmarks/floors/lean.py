@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 THREADS = 4
-LARGEST_SETTLEMENT = 500
+MAX_SETTLEMENT = 500
 
 Row = Sequence[Any]
 
@@ -53,7 +53,7 @@ def drain(claim: Callable[[int], Sequence[Row]], settle: Callable[[list[Row]], i
 def _batch(done: "queue.SimpleQueue[Row | None]") -> list[Row]:
     """Return what has finished, after waiting for the first; nothing at the end."""
     batch: list[Row] = []
-    while len(batch) < LARGEST_SETTLEMENT and not (batch and done.empty()):
+    while len(batch) < MAX_SETTLEMENT and not (batch and done.empty()):
         row = done.get()
         if row is None:
             if batch:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from harness.benchmarks.floors.lean import LARGEST_SETTLEMENT, Row
+from harness.benchmarks.floors.lean import MAX_SETTLEMENT, Row
 from harness.benchmarks.floors.lean_mysql import RECORD, RUN, TASK, _cursor, _ids
 
 LANE = "CREATE TABLE lean_lane(name VARCHAR(50) PRIMARY KEY) ENGINE=InnoDB"
@@ -97,7 +97,7 @@ class Program:
     def _settle_all(self) -> None:
         while not self.ended.is_set():
             finished = [self.done.get()]
-            while len(finished) < LARGEST_SETTLEMENT and not self.done.empty():
+            while len(finished) < MAX_SETTLEMENT and not self.done.empty():
                 finished.append(self.done.get())
             self._settle(finished)
 

@@ -60,11 +60,11 @@ class Executor:
 
 def settle(claimed: list[Any]) -> None:
     """Settle these tasks as done."""
-    from django_delayed_tasks.states import RunOutcome, Then
+    from django_delayed_tasks.states import NextState, RunOutcome
     from django_delayed_tasks.store.settling.settle import settle as settle_all
     from django_delayed_tasks.store.settling.settlement import Settlement
 
-    settle_all(ALIAS, [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in claimed])
+    settle_all(ALIAS, [Settlement(task.claim, RunOutcome.DONE, NextState.GONE) for task in claimed])
 
 
 def timed(rounds: int) -> tuple[list[float], list[float]]:

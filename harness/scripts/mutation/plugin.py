@@ -21,9 +21,9 @@ import pytest
 from harness.scripts.mutation.places import PACKAGE
 
 JOB = "MUTANTS_JOB"
-MOST_MEMORY = 4 * 2**30
+MAX_MEMORY = 4 * 2**30
 """Bytes of address space; a mutant that collects things for ever ends there."""
-LONGEST_START = 300
+MAX_START = 300
 """Seconds that a process may take to collect the tests, and to end after them."""
 
 
@@ -82,7 +82,7 @@ class Plugin:
         self._failed = False
         if self._reached is not None:
             self._reached.start()
-        faulthandler.dump_traceback_later(LONGEST_START, exit=True)
+        faulthandler.dump_traceback_later(MAX_START, exit=True)
 
     def _note(self, event: str, **more: object) -> None:
         self._report.write(json.dumps({"event": event, **more}) + "\n")
@@ -103,7 +103,7 @@ class Plugin:
         self._note("begins", test=item.nodeid)
         if self._reached is not None:
             self._reached.take()
-        limit = LONGEST_START if self._seconds is None else self._seconds[item.nodeid]
+        limit = MAX_START if self._seconds is None else self._seconds[item.nodeid]
         faulthandler.dump_traceback_later(limit, exit=True)
         self._failed, begun = False, time.monotonic()
         result = yield
@@ -117,10 +117,10 @@ class Plugin:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._note("finished", status=int(exitstatus))
-        faulthandler.dump_traceback_later(LONGEST_START, exit=True)
+        faulthandler.dump_traceback_later(MAX_START, exit=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     job: Job = json.loads(Path(os.environ[JOB]).read_text())
     config.pluginmanager.register(Plugin(job, config.rootpath), "mutants-of-one-run")

@@ -14,7 +14,7 @@ from harness.scripts.mutation.copies import Copy, each_on_a_copy
 from harness.scripts.mutation.making import Mutant
 from harness.scripts.mutation.places import PACKAGE, TESTS, WORK, digest, test_files
 
-LEAST_LIMIT = 60.0
+MIN_LIMIT = 60.0
 """Seconds that a test may take at least; a longer test may take ten times what it took."""
 NAME = re.compile(r"\w{3,}")
 PASSED, SOME_FAILED, NO_TESTS = 0, 1, 5
@@ -43,7 +43,7 @@ class Reach:
 
     def limits(self, tests: Iterable[str]) -> dict[str, float]:
         """Return how many seconds each of the tests may take, in their order."""
-        return {test: max(LEAST_LIMIT, 10 * self.seconds[test]) for test in tests}
+        return {test: max(MIN_LIMIT, 10 * self.seconds[test]) for test in tests}
 
     def tests_of(self, mutant: Mutant, budget: float) -> list[str]:
         """Return the tests to run for a mutant while they take less than ``budget``: the quick and near ones first.

@@ -11,7 +11,7 @@ from harness.scripts.mutation.places import TESTS, VERDICTS, digest, test_files
 from harness.scripts.mutation.reaching import Reach
 
 NOTICED, SURVIVED, NO_ANSWER = "noticed", "survived", "no answer"
-MOST_TRIES = 3
+MAX_TRIES = 3
 """Tests that fail once, and pass when they are tried alone, before there is no answer."""
 FIRST = 30
 """Tests that are run before the others."""
@@ -48,7 +48,7 @@ class Trial:
 
     def _outcome(self, copy: Copy, mutant: Mutant, tests: list[str]) -> tuple[str, str]:
         reason = ""
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             ran = self._run_in_stages(copy, mutant, tests)
             failed = failed_test(ran)
             if ran.code == 0:

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import Task, add_task, clock
-from django_delayed_tasks.executor.claiming.listener import LASTING, RATE, SHORTEST_PAUSE, Listener, Pace
+from django_delayed_tasks.executor.claiming.listener import LASTING, MIN_PAUSE, RATE, Listener, Pace
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
@@ -116,7 +116,7 @@ class TestPace:
             self.second += 1.0
 
     def test_many_notices_are_heard_together(self) -> None:
-        assert [self.receive() for _ in range(3)] == pytest.approx([0, SHORTEST_PAUSE, SHORTEST_PAUSE])
+        assert [self.receive() for _ in range(3)] == pytest.approx([0, MIN_PAUSE, MIN_PAUSE])
 
     @pytest.mark.parametrize("executors", [1, 8, 100])
     def test_wakings_of_all_do_not_grow_with_the_executors(self, executors: int) -> None:
@@ -130,7 +130,7 @@ class TestPace:
 
     def test_what_wakes_no_executor_is_heard_as_it_comes(self) -> None:
         self.receive()
-        assert [self.receive(is_waking=False) for _ in range(1000)] == pytest.approx([SHORTEST_PAUSE] * 1000)
+        assert [self.receive(is_waking=False) for _ in range(1000)] == pytest.approx([MIN_PAUSE] * 1000)
 
 
 class TestListener:

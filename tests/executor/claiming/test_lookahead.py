@@ -12,7 +12,7 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running import worker
 from django_delayed_tasks.executor.running.worker import hold_until_due
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, hold_until, is_early, not_before
@@ -124,8 +124,10 @@ class TestPoller:
         assert bench.numbers == []
 
 
-@pytest.mark.parametrize(("then", "outcome"), [(Then.RELEASED, RunOutcome.LOST), (Then.RESCUED, RunOutcome.LOST)])
-def test_claim_that_ends_unrun_leaves_the_task_its_time(then: Then, outcome: RunOutcome) -> None:
+@pytest.mark.parametrize(
+    ("then", "outcome"), [(NextState.RELEASED, RunOutcome.LOST), (NextState.RESCUED, RunOutcome.LOST)]
+)
+def test_claim_that_ends_unrun_leaves_the_task_its_time(then: NextState, outcome: RunOutcome) -> None:
     with clock.frozen_at(database_now()):
         task = claim_ahead()
         release("default", [Settlement(task.claim, outcome, then)])

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -41,12 +41,12 @@ class LanesBench(Bench):
     @property
     def failed(self) -> list[Settlement]:
         """How tasks ended without a run."""
-        return [settlement for settlement in super().released if settlement.then is not Then.RELEASED]
+        return [settlement for settlement in super().released if settlement.then is not NextState.RELEASED]
 
     @property
     def released(self) -> list[Settlement]:
         """What has been released."""
-        return [settlement for settlement in super().released if settlement.then is Then.RELEASED]
+        return [settlement for settlement in super().released if settlement.then is NextState.RELEASED]
 
     def end_run(self, number: str, settlement: Settlement) -> None:
         """End the run of this task."""

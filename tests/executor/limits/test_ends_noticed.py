@@ -70,7 +70,7 @@ def test_what_fails_without_a_run_has_still_to_be_settled(bench: LanesBench) -> 
 
 def test_one_statement_looks_at_the_slots_of_some_keys_only(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of a hundred keys may have a hundred slots; the next look is at others."""
-    monkeypatch.setattr(permits, "MOST_SLOTS", 5)
+    monkeypatch.setattr(permits, "MAX_SLOTS", 5)
     limited(max_concurrent=2, concurrency_key=lambda self, task: task.biz_num)
     add_some(8)
     for _ in range(3):

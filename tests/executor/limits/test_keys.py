@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from django_delayed_tasks import task_options
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.executor.parts import add
 from tests.function_tasks.framework import InvalidTask, task
@@ -74,7 +74,7 @@ def test_what_is_no_key_fails_at_once_and_for_good(bench: LanesBench, key: Any) 
     bench.turn()
     assert bench.numbers == ["2"]
     [settlement] = bench.failed
-    assert settlement.then is Then.FAILED
+    assert settlement.then is NextState.FAILED
     assert "(code): concurrency_key() gave " in settlement.error
     assert settlement.error.endswith("expected a str, an int or a UUID, or None")
 

@@ -13,13 +13,13 @@ from django_delayed_tasks.executor.limits.room import ExpectedEnds
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
-from django_delayed_tasks.states import TaskStatus, Then
+from django_delayed_tasks.states import NextState, TaskStatus
 from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import claim_in_slots
 from django_delayed_tasks.store.settling.reap import release
-from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
+from django_delayed_tasks.store.settling.settle import SettleResult, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.sql.transactions import briefly
 from tests.executor.limits.parts import LanesBench, add_some, limited
@@ -38,7 +38,7 @@ def many_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExpectedEnds, "count", 4)
 
 
-def end(bench: LanesBench, *numbers: str, how: How = verbs.done) -> Ended:
+def end(bench: LanesBench, *numbers: str, how: How = verbs.done) -> SettleResult:
     """End runs as a worker and the settler do."""
     tasks = [bench.run_of(number) for number in numbers]
     bench.held.finish(task.claim for task in tasks)
@@ -230,7 +230,7 @@ def test_an_error_does_not_keep_runs_from_being_settled(
 
     monkeypatch.setattr(relay_module, "claim_in_slots", fail)
     task = full.run_of("0")
-    assert end(full, "0").became == {task.claim: Then.GONE}
+    assert end(full, "0").became == {task.claim: NextState.GONE}
     assert running() == ["1"]
     monkeypatch.undo()
     full.poller.forget()
@@ -242,7 +242,7 @@ def test_an_error_does_not_keep_runs_from_being_settled(
 def test_a_claim_whose_answer_was_lost_is_released(full: LanesBench, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = settle
 
-    def lose(*arguments: Any) -> Ended:
+    def lose(*arguments: Any) -> SettleResult:
         whole(*arguments)
         raise OperationalError("gone away after the commit")
 

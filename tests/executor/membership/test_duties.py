@@ -11,7 +11,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership import housekeeping as housekeeping_module
 from django_delayed_tasks.executor.membership.housekeeping import TICK
 from django_delayed_tasks.models import Executor, Resource, Success, Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.settling.settle import settle
@@ -44,7 +44,7 @@ def leave_something_of_everything() -> None:
     add("once")
     [task] = claim(registered("with slots"))
     take_slots("default", "code", 1, {"": [task.claim]}, 1)
-    settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE, once=True)])
+    settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.GONE, once=True)])
     Executor.objects.filter(name__in=["writer", "with slots"]).update(alive=None)
 
 

@@ -14,7 +14,7 @@ from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekee
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.models import Executor, Success, Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.executors import Peer
 from django_delayed_tasks.store.settling.settle import settle
@@ -162,7 +162,7 @@ def runs(count: int) -> None:
     for number in range(count):
         add(str(number))
     tasks = claim(registered("writer"))
-    settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in tasks])
+    settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.GONE) for task in tasks])
 
 
 def test_keep_history_none_purges_nothing(make_bench: Any) -> None:

@@ -81,7 +81,7 @@ class TestExecutor:
 
         def failed(own: settler.Settler, error: BaseException) -> float:
             refused.append(error)
-            failover.is_lasting = len(refused) < 3 * settler.MOST_BREAKS
+            failover.is_lasting = len(refused) < 3 * settler.MAX_BREAKS
             usually_failed(own, error)
             return 0.0
 
@@ -100,7 +100,7 @@ class TestExecutor:
         with executing():
             wait_until(lambda: not Task.objects.exists())
         assert TaskRun.objects.get().outcome == RunOutcome.DONE
-        assert len(refused) == 3 * settler.MOST_BREAKS
+        assert len(refused) == 3 * settler.MAX_BREAKS
 
     def test_renews_its_lease(self, failover: Failover) -> None:
         def beat_twice() -> list[float]:
@@ -130,7 +130,7 @@ class TestExecutor:
         self, failover: Failover, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The name of the database may lead elsewhere by then. An outage, which a restart would not end, does not."""
-        monkeypatch.setattr(health, "LONGEST_CALL", 0.3)
+        monkeypatch.setattr(health, "MAX_CALL", 0.3)
         with executing(lease=0.1, heartbeat=0.01) as executor:
             assert executor.health.is_live
             failover.is_lasting = True
@@ -142,7 +142,7 @@ class TestExecutor:
         self, failover: Failover, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """They would be run again. It ends in the end: their tasks may have been taken by others long ago."""
-        monkeypatch.setattr(health, "LONGEST_CALL", 0.1)
+        monkeypatch.setattr(health, "MAX_CALL", 0.1)
         may_end = Event()
 
         def fail_over(task: Any) -> None:

@@ -15,7 +15,7 @@ from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.threads import crew
 from django_delayed_tasks.leases import Pool, ResourceUnavailable, mutex
 from django_delayed_tasks.models import Resource, Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.coroutines import async_handler_of
@@ -191,7 +191,7 @@ class TestClaim:
 
         async def handle(task: Any) -> None:
             await task.acheck_claim()
-            lost = Settlement(task.claim, RunOutcome.LOST, Then.GONE, keep=False)
+            lost = Settlement(task.claim, RunOutcome.LOST, NextState.GONE, keep=False)
             await asyncio.to_thread(settle, "default", [lost])
             try:
                 await task.acheck_claim()

@@ -11,7 +11,7 @@ from django.db import DatabaseError, OperationalError, transaction
 from django_delayed_tasks import Fail, Reschedule, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.atomic_runs import effects, run_once, settled_later, write
@@ -66,7 +66,7 @@ class TestTries:
 
         settlement = run_once(handle)
         assert tried == [1] * tries
-        assert settled_later(settlement) is Then.RETRY
+        assert settled_later(settlement) is NextState.RETRY
         assert effects() == []
 
     def test_the_last_one_counts(self) -> None:
@@ -84,7 +84,7 @@ class TestTries:
 
 def test_a_lost_claim_takes_the_effects_back() -> None:
     task = claim_one()
-    settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
+    settle("default", [Settlement(task.claim, RunOutcome.LOST, NextState.RESCUED)])
     left = run_once(lambda task: write(), task)
     assert settled_later(left) is None
     assert effects() == []
@@ -94,7 +94,7 @@ def test_a_lost_claim_takes_the_effects_back() -> None:
 def test_a_claim_lost_while_the_handler_works() -> None:
     def handle(task: Any) -> None:
         write()
-        settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])  # as the reaper would
+        settle("default", [Settlement(task.claim, RunOutcome.LOST, NextState.RESCUED)])  # as the reaper would
 
     assert settled_later(run_once(handle)) is not None  # undone with the rest: the reaper was this very transaction
     assert effects() == []
@@ -105,7 +105,7 @@ def test_an_exception_takes_the_effects_back_and_is_retried() -> None:
         write()
         sys.exit("no")
 
-    assert settled_later(run_once(handle)) is Then.RETRY
+    assert settled_later(run_once(handle)) is NextState.RETRY
     assert effects() == []
 
 
@@ -140,7 +140,7 @@ class TestOnCommit:
     def test_no_hook_runs_when_the_claim_is_gone(self) -> None:
         seen: list[str] = []
         task = claim_one()
-        settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
+        settle("default", [Settlement(task.claim, RunOutcome.LOST, NextState.RESCUED)])
         run_once(lambda task: transaction.on_commit(lambda: seen.append("sent")), task)
         assert seen == []
 
@@ -182,12 +182,12 @@ def decisions() -> Iterator[list[Settlement]]:
 
 def test_one_end_is_announced(decisions: list[Settlement]) -> None:
     run_once(lambda task: write())
-    assert [decision.then for decision in decisions] == [Then.GONE]
+    assert [decision.then for decision in decisions] == [NextState.GONE]
 
 
 def test_the_end_that_counts_is_announced(decisions: list[Settlement]) -> None:
     run_once(lambda task: transaction.set_rollback(True))
-    assert [decision.then for decision in decisions] == [Then.RETRY]
+    assert [decision.then for decision in decisions] == [NextState.RETRY]
 
 
 def test_a_deferred_schedule_survives() -> None:
@@ -204,6 +204,6 @@ def test_a_commit_whose_answer_was_lost_is_not_settled_again() -> None:
     """What the settler finds when the COMMIT had arrived: gone, or waiting for its next time."""
     task = claim_one()
     assert run_once(lambda task: Reschedule(DatabaseClock().now(), biz_ext="next"), task) is None
-    assert settle("default", [Settlement(task.claim, RunOutcome.RETRIED, Then.RETRY)]).became == {}
+    assert settle("default", [Settlement(task.claim, RunOutcome.RETRIED, NextState.RETRY)]).became == {}
     assert Task.objects.get().biz_ext == "next"
     assert TaskRun.objects.count() == 1

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from tests.executor.atomic_runs import NOBODY, effects, run_once, settled_later, write
 
@@ -31,7 +31,7 @@ class TestSavepoints:
                 write()
             raise ValueError("after the inner blocks")
 
-        assert settled_later(run_once(handle)) is Then.RETRY
+        assert settled_later(run_once(handle)) is NextState.RETRY
         assert effects() == []
 
     def test_a_durable_block_is_refused(self) -> None:
@@ -60,7 +60,7 @@ class TestSwallowed:
 
         left = run_once(handle)
         if connection.vendor == "postgresql":
-            assert settled_later(left) is Then.RETRY
+            assert settled_later(left) is NextState.RETRY
             assert effects() == []
         else:
             assert left is None
@@ -74,7 +74,7 @@ class TestSwallowed:
             with suppress(DatabaseError):
                 write("refused", **NOBODY)
 
-        assert settled_later(run_once(handle)) is Then.RETRY
+        assert settled_later(run_once(handle)) is NextState.RETRY
         assert effects() == []
 
     def test_a_block_without_savepoint(self) -> None:
@@ -86,7 +86,7 @@ class TestSwallowed:
         left = run_once(handle)
         assert left is not None
         assert "can only be rolled back" in left.error
-        assert settled_later(left) is Then.RETRY
+        assert settled_later(left) is NextState.RETRY
         assert effects() == []
 
     def test_rollback_that_was_asked_for(self) -> None:
@@ -94,7 +94,7 @@ class TestSwallowed:
             write()
             transaction.set_rollback(True)
 
-        assert settled_later(run_once(handle)) is Then.RETRY
+        assert settled_later(run_once(handle)) is NextState.RETRY
         assert effects() == []
 
     def test_a_closed_connection(self) -> None:
@@ -104,5 +104,5 @@ class TestSwallowed:
             with suppress(DatabaseError):
                 write("after")
 
-        assert settled_later(run_once(handle)) is Then.RETRY
+        assert settled_later(run_once(handle)) is NextState.RETRY
         assert effects() == []

@@ -11,8 +11,8 @@ from django_delayed_tasks import Done, Fail, Reschedule, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.running.run_queue import batches_of
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.settling.settle import LARGEST_TEXT, settle
+from django_delayed_tasks.states import NextState, RunOutcome
+from django_delayed_tasks.store.settling.settle import MAX_TEXT, settle
 from tests.executor.batches import add_some, batched, claim_some, numbers, outcomes
 from tests.executor.parts import add, claim, executing, handler_of, registered
 from tests.executor.runs import run
@@ -118,7 +118,13 @@ class TestOutcomes:
         end = run(claim_some(5), handler, DatabaseClock())
         assert end.alone == []
         became = settle("default", end.left).became
-        assert list(became.values()) == [Then.GONE, Then.GONE, Then.AGAIN, Then.FAILED, Then.RETRY]
+        assert list(became.values()) == [
+            NextState.GONE,
+            NextState.GONE,
+            NextState.AGAIN,
+            NextState.FAILED,
+            NextState.RETRY,
+        ]
         assert list(outcomes().values()) == [
             RunOutcome.DONE, RunOutcome.DONE, RunOutcome.RESCHEDULED, RunOutcome.FAILED, RunOutcome.RETRIED,
         ]  # fmt: skip
@@ -174,11 +180,11 @@ def test_large_results_of_an_atomic_batch_are_written_in_portions() -> None:
         sizes.append(len(sql) + len(str(params)))
         return execute(sql, params, many, context)
 
-    count = LARGEST_TEXT // 50_000 + 5
+    count = MAX_TEXT // 50_000 + 5
     handler = batched(lambda tasks: [Done("x" * 50_000) for _ in tasks], atomic=True)
     tasks = claim_some(count)
     with connection.execute_wrapper(measure):
         assert run(tasks, handler, DatabaseClock()) == ([], [])
     assert set(outcomes().values()) == {RunOutcome.DONE}
     assert len(outcomes()) == count
-    assert max(sizes) < 1.2 * LARGEST_TEXT
+    assert max(sizes) < 1.2 * MAX_TEXT

@@ -12,7 +12,7 @@ from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.run_queue import BrokenBatches, batches_of
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.triggers import Interval
@@ -220,7 +220,7 @@ class TestAtomic:
     def test_a_claim_that_is_gone_undoes_all_and_the_others_run_alone(self) -> None:
         handler = batched(write_all, atomic=True)
         tasks = claim_some(3)
-        settle("default", [Settlement(tasks[1].claim, RunOutcome.LOST, Then.RESCUED)])
+        settle("default", [Settlement(tasks[1].claim, RunOutcome.LOST, NextState.RESCUED)])
         end = run(tasks, handler, DatabaseClock())
         assert effects() == set()
         for task in end.alone:

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
 from django_delayed_tasks.models import Executor, Task
-from django_delayed_tasks.states import TaskStatus, Then
+from django_delayed_tasks.states import NextState, TaskStatus
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from tests.executor.atomic_runs import effects, run_once, settled_later, write
 from tests.executor.parts import claim_one
@@ -124,7 +124,7 @@ class TestDeadlock:
         rival = Rival()
         left = run_once(deadlocked(rival))
         rival.finish()
-        assert settled_later(left) is Then.RETRY
+        assert settled_later(left) is NextState.RETRY
         assert {"before", "after"}.isdisjoint(effects())
         assert Task.objects.get().status == TaskStatus.PENDING
 
@@ -143,5 +143,5 @@ class TestOrRollback:
                 write_raw("after")
 
         left = run_once(handle)
-        assert settled_later(left) is Then.RETRY
+        assert settled_later(left) is NextState.RETRY
         assert effects() == []

@@ -7,13 +7,13 @@ import pytest
 
 from django_delayed_tasks import Done, Fail, Interval, Reschedule, Retry
 from django_delayed_tasks.exceptions import ClaimLost
-from django_delayed_tasks.executor.running.deciding import Raised, decide
+from django_delayed_tasks.executor.running.deciding import RaisedError, decide
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.validation import LONGEST_ERROR, storable
+from django_delayed_tasks.store.validation import MAX_ERROR, storable
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 5, 2, tzinfo=UTC)
@@ -37,7 +37,7 @@ def decided(result: Any, attempts: int = 1, handler: TaskHandler | None = None) 
 
 def test_none_is_done() -> None:
     settlement = decided(None)
-    assert (settlement.outcome, settlement.then, settlement.claim) == (RunOutcome.DONE, Then.GONE, (7, 4))
+    assert (settlement.outcome, settlement.then, settlement.claim) == (RunOutcome.DONE, NextState.GONE, (7, 4))
     assert settlement.result is None
 
 
@@ -49,7 +49,7 @@ def test_done_keeps_its_result() -> None:
 @pytest.mark.parametrize("wrap", [lambda when: when, Reschedule])
 def test_a_time_is_a_reschedule(when: Any, wrap: Any) -> None:
     settlement = decided(wrap(when))
-    assert (settlement.outcome, settlement.then, settlement.when) == (RunOutcome.RESCHEDULED, Then.AGAIN, when)
+    assert (settlement.outcome, settlement.then, settlement.when) == (RunOutcome.RESCHEDULED, NextState.AGAIN, when)
     assert settlement.biz_ext is UNCHANGED
 
 
@@ -69,7 +69,7 @@ def test_the_time_for_which_it_ran_is_not_due_at_once(
     """The task would run for ever, and many times a second."""
     when, finished = NOW - timedelta(seconds=earlier), NOW + timedelta(seconds=late - earlier)
     settlement = decide(task_on_attempt(1), Handler(), when, finished, finished)
-    assert (settlement.outcome, settlement.then, settlement.when) == (RunOutcome.RESCHEDULED, Then.AGAIN, when)
+    assert (settlement.outcome, settlement.then, settlement.when) == (RunOutcome.RESCHEDULED, NextState.AGAIN, when)
     assert when + (settlement.after or timedelta()) == finished + timedelta(seconds=pause)
     assert f"it waits for {pause:.1f} s" in caplog.text
 
@@ -77,7 +77,7 @@ def test_the_time_for_which_it_ran_is_not_due_at_once(
 @pytest.mark.parametrize("wrap", [lambda when: when, Reschedule])
 def test_a_negative_timedelta_is_a_mistake(wrap: Any) -> None:
     settlement = decided(wrap(timedelta(seconds=-5)))
-    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, Then.FAILED)
+    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, NextState.FAILED)
     assert "must not be negative" in settlement.error
 
 
@@ -88,7 +88,7 @@ def test_reschedule_hands_data_on(given: Any, text: str | None) -> None:
 
 def test_retry_waits_for_the_backoff_of_this_attempt() -> None:
     settlement = decided(Retry(reason="busy"), attempts=2)
-    assert (settlement.outcome, settlement.then) == (RunOutcome.RETRIED, Then.RETRY)
+    assert (settlement.outcome, settlement.then) == (RunOutcome.RETRIED, NextState.RETRY)
     assert (settlement.after, settlement.error) == (timedelta(seconds=20), "busy")
 
 
@@ -96,22 +96,22 @@ def test_retry_after_its_own_time() -> None:
     assert decided(Retry(after=timedelta(hours=2))).after == timedelta(hours=2)
 
 
-@pytest.mark.parametrize("result", [Retry(reason="no"), Raised(ValueError("no"), "Traceback: no")])
+@pytest.mark.parametrize("result", [Retry(reason="no"), RaisedError(ValueError("no"), "Traceback: no")])
 def test_the_last_attempt_fails(result: Any) -> None:
     settlement = decided(result, attempts=3)
-    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, Then.FAILED)
+    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, NextState.FAILED)
     assert "no" in settlement.error
 
 
 def test_an_exception_is_retried_with_its_traceback() -> None:
-    settlement = decided(Raised(ValueError("no"), "Traceback: no"))
-    assert (settlement.then, settlement.after) == (Then.RETRY, timedelta(seconds=10))
+    settlement = decided(RaisedError(ValueError("no"), "Traceback: no"))
+    assert (settlement.then, settlement.after) == (NextState.RETRY, timedelta(seconds=10))
     assert settlement.error == "Traceback: no"
 
 
 def test_fail_fails_at_once() -> None:
     settlement = decided(Fail("no such order"))
-    assert (settlement.then, settlement.error) == (Then.FAILED, "no such order")
+    assert (settlement.then, settlement.error) == (NextState.FAILED, "no such order")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_fail_fails_at_once() -> None:
 )
 def test_anything_else_is_final_and_names_handler_and_value(result: Any) -> None:
     settlement = decided(result)
-    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, Then.FAILED)
+    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, NextState.FAILED)
     assert "Handler (code) returned" in settlement.error
     assert repr(result)[:40] in settlement.error
 
@@ -167,7 +167,7 @@ def test_or_nothing_where_there_is_nothing_to_suggest(result: Any) -> None:
 
 def test_a_wrong_result_of_a_recurring_task_costs_one_time() -> None:
     settlement = recurring(True)
-    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, Then.RECUR)
+    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, NextState.RECUR)
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,10 @@ def test_a_broken_backoff_costs_no_retry(broken: Any, why: str, caplog: pytest.L
                 raise broken
             return broken  # type: ignore[no-any-return]
 
-    for result in (Retry(), Raised(KeyError(), "KeyError")):
+    for result in (Retry(), RaisedError(KeyError(), "KeyError")):
         caplog.clear()
         settlement = decided(result, handler=Broken())
-        assert settlement.then is Then.RETRY
+        assert settlement.then is NextState.RETRY
         assert timedelta(0) < settlement.after < timedelta(minutes=1)
         assert caplog.messages == [f"{Broken.biz_code}: its backoff failed, and the default pause is used: {why}"]
 
@@ -203,12 +203,12 @@ class Choosy(Handler):
 
 
 def test_the_exception_decides_about_the_next_attempt() -> None:
-    retried = decided(Raised(ValueError(), "ValueError"), attempts=2, handler=Choosy())
+    retried = decided(RaisedError(ValueError(), "ValueError"), attempts=2, handler=Choosy())
     assert (retried.outcome, retried.after) == (RunOutcome.RETRIED, timedelta(minutes=2))
-    assert decided(Raised(ValueError(), "ValueError"), attempts=3, handler=Choosy()).then is Then.FAILED
-    final = decided(Raised(KeyError(), "KeyError"), handler=Choosy())
-    assert (final.outcome, final.then, final.error) == (RunOutcome.FAILED, Then.FAILED, "KeyError")
-    assert decided(Raised(TypeError(), "TypeError"), handler=Choosy()).then is Then.RETRY
+    assert decided(RaisedError(ValueError(), "ValueError"), attempts=3, handler=Choosy()).then is NextState.FAILED
+    final = decided(RaisedError(KeyError(), "KeyError"), handler=Choosy())
+    assert (final.outcome, final.then, final.error) == (RunOutcome.FAILED, NextState.FAILED, "KeyError")
+    assert decided(RaisedError(TypeError(), "TypeError"), handler=Choosy()).then is NextState.RETRY
     assert decided(Retry(), handler=Choosy()).after == timedelta(seconds=10)
 
 
@@ -231,8 +231,8 @@ def test_history_is_kept_as_the_handler_says(keep_history: str | timedelta, kept
 
 def test_errors_become_storable() -> None:
     assert storable("a\0b\ud800c") == "a\N{REPLACEMENT CHARACTER}b\\ud800c"
-    long = storable("x" * LONGEST_ERROR * 2 + "the end")
-    assert len(long) < LONGEST_ERROR + 100
+    long = storable("x" * MAX_ERROR * 2 + "the end")
+    assert len(long) < MAX_ERROR + 100
     assert long.endswith("the end")
 
 
@@ -245,12 +245,12 @@ def test_no_run_ends_before_it_began() -> None:
 def lost(rescues: int) -> Settlement:
     """Return the settlement of a run that was told that its claim is gone."""
     task = task_on_attempt(1, rescues)
-    return decide(task, Handler(), Raised(ClaimLost("gone"), "gone"), NOW, NOW)
+    return decide(task, Handler(), RaisedError(ClaimLost("gone"), "gone"), NOW, NOW)
 
 
 def test_a_lost_claim_is_no_failed_attempt_and_the_longer_the_pause_the_more_there_were() -> None:
     pauses = [lost(rescues).after for rescues in range(3)]
-    assert {lost(rescues).then for rescues in range(3)} == {Then.RESCUED}
+    assert {lost(rescues).then for rescues in range(3)} == {NextState.RESCUED}
     assert timedelta() < pauses[0] < pauses[1] < pauses[2]
 
 
@@ -270,12 +270,12 @@ def recurring(result: Any, attempts: int = 1) -> Settlement:
 )
 def test_what_recurs_goes_to_its_next_time(result: Any, attempts: int, outcome: RunOutcome) -> None:
     settlement = recurring(result, attempts)
-    assert (settlement.outcome, settlement.then) == (outcome, Then.RECUR)
+    assert (settlement.outcome, settlement.then) == (outcome, NextState.RECUR)
     assert (settlement.when, settlement.stood_for) == (NOW + timedelta(hours=1), NOW)
 
 
-@pytest.mark.parametrize(("result", "then"), [(Retry(), Then.RETRY), (Reschedule(LATER), Then.AGAIN)])
-def test_or_stays_with_this_one(result: Any, then: Then) -> None:
+@pytest.mark.parametrize(("result", "then"), [(Retry(), NextState.RETRY), (Reschedule(LATER), NextState.AGAIN)])
+def test_or_stays_with_this_one(result: Any, then: NextState) -> None:
     settlement = recurring(result)
     assert settlement.then is then
     assert settlement.stood_for == NOW

@@ -10,7 +10,7 @@ from django.db import connection
 from django_delayed_tasks import api
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -54,9 +54,9 @@ MEANWHILE: dict[str, Callable[[], object]] = {
 }
 
 
-def time_out(task: ClaimedTask, then: Then, meanwhile: str) -> None:
+def time_out(task: ClaimedTask, then: NextState, meanwhile: str) -> None:
     """Settle the run as the watchdog does; then do what happens to the task."""
-    outcome = RunOutcome.RETRIED if then is Then.RETRY else RunOutcome.FAILED
+    outcome = RunOutcome.RETRIED if then is NextState.RETRY else RunOutcome.FAILED
     assert settle("default", [Settlement(task.claim, outcome, then, error="TaskTimeout")]).became
     assert Task.objects.get(id=task.id).version == task.version
     MEANWHILE[meanwhile]()
@@ -67,15 +67,15 @@ def rows() -> list[Any]:
 
 
 END_OF = {
-    Then.GONE: RunOutcome.DONE, Then.AGAIN: RunOutcome.RESCHEDULED, Then.RETRY: RunOutcome.RETRIED,
-    Then.FAILED: RunOutcome.FAILED,
+    NextState.GONE: RunOutcome.DONE, NextState.AGAIN: RunOutcome.RESCHEDULED, NextState.RETRY: RunOutcome.RETRIED,
+    NextState.FAILED: RunOutcome.FAILED,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 def test_of_a_plain_run(meanwhile: str) -> None:
     task = claim_one()
-    time_out(task, Then.RETRY, meanwhile)
+    time_out(task, NextState.RETRY, meanwhile)
     before = rows()
     for then, outcome in END_OF.items():
         assert settle("default", [Settlement(task.claim, outcome, then, when=HOUR)]).became == {}
@@ -85,9 +85,9 @@ def test_of_a_plain_run(meanwhile: str) -> None:
 @pytest.mark.parametrize("meanwhile", ["waits", "is moved", "is replaced", "is cancelled"])
 def test_of_one_that_has_failed(meanwhile: str) -> None:
     task = claim_one()
-    time_out(task, Then.FAILED, meanwhile)
+    time_out(task, NextState.FAILED, meanwhile)
     before = rows()
-    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]).became == {}
+    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.GONE)]).became == {}
     assert rows() == before
 
 
@@ -96,10 +96,10 @@ def test_of_one_in_a_batch(meanwhile: str) -> None:
     add("1")
     add("2")
     late, good = claim(registered())
-    time_out(late, Then.RETRY, meanwhile)
+    time_out(late, NextState.RETRY, meanwhile)
     before = list(Task.objects.exclude(id=good.id).order_by("id").values())
-    ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in (late, good)]
-    assert settle("default", ends).became == {good.claim: Then.GONE}
+    ends = [Settlement(task.claim, RunOutcome.DONE, NextState.GONE) for task in (late, good)]
+    assert settle("default", ends).became == {good.claim: NextState.GONE}
     assert list(Task.objects.order_by("id").values()) == before
     assert TaskRun.objects.filter(outcome=RunOutcome.DONE).get().biz_num == "2"
 
@@ -111,13 +111,13 @@ def test_of_an_atomic_run(meanwhile: str) -> None:
 
     def handle(task: Any) -> None:
         if connection.vendor != "sqlite":  # where a transaction that has read cannot write after another one has
-            in_thread(lambda: time_out(task, Then.RETRY, meanwhile))
+            in_thread(lambda: time_out(task, NextState.RETRY, meanwhile))
             before.extend(rows())
         write()
 
     task = claim_one()
     if connection.vendor == "sqlite":
-        time_out(task, Then.RETRY, meanwhile)
+        time_out(task, NextState.RETRY, meanwhile)
         before.extend(rows())
     left = run_one(task, handler_of(handle, atomic=True), DatabaseClock())
     assert left
@@ -128,6 +128,6 @@ def test_of_an_atomic_run(meanwhile: str) -> None:
 
 def test_the_next_claim_has_a_greater_version() -> None:
     task = claim_one()
-    time_out(task, Then.RETRY, "runs again")
+    time_out(task, NextState.RETRY, "runs again")
     row = Task.objects.get()
     assert (row.status, row.version) == (TaskStatus.RUNNING, task.version + 1)

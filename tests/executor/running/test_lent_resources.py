@@ -11,7 +11,7 @@ from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.claiming.claimed_task import lend, lose
 from tests.executor.parts import Bench, add, claim, handler_of
 from tests.waiting import wait_until
@@ -56,7 +56,7 @@ def test_a_resource_is_given_back_if_the_lease_is_over(
     running, resource = with_resource(bench)
     perform(bench, running, is_async)
     assert not resource.is_held
-    assert [settlement.then for settlement in bench.released] == [Then.RELEASED]
+    assert [settlement.then for settlement in bench.released] == [NextState.RELEASED]
 
 
 def test_an_async_task_is_released_before_its_resource_is_given_back(
@@ -121,4 +121,4 @@ def test_it_is_not_released_twice_while_its_resource_waits(bench: Bench, monkeyp
     finally:
         go_on.set()
         awaited.finish(60)
-    assert [settlement.then for settlement in bench.released] == [Then.RELEASED]
+    assert [settlement.then for settlement in bench.released] == [NextState.RELEASED]

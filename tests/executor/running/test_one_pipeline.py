@@ -10,7 +10,7 @@ import pytest
 from django_delayed_tasks import TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.handlers import TaskHandler
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.batches import batched, claim_some, effects, write
@@ -57,7 +57,7 @@ def test_what_receivers_of_run_started_take_is_no_part_of_the_run(count: int, ha
 @ways
 def test_a_lost_claim_is_logged(count: int, handler_for: Any, caplog: pytest.LogCaptureFixture) -> None:
     tasks = claim_some(count)
-    settle("default", [Settlement(tasks[0].claim, RunOutcome.LOST, Then.RESCUED)])
+    settle("default", [Settlement(tasks[0].claim, RunOutcome.LOST, NextState.RESCUED)])
     run(tasks, handler_for(write, atomic=True), DatabaseClock())
     assert effects() == set()
     assert [text for text in caplog.messages if "the run changed nothing" in text] == [

@@ -8,7 +8,7 @@ import pytest
 from django_delayed_tasks import Fail, Retry, signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.models import TaskRun
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.schedules.verbs import cancel
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -30,7 +30,7 @@ def test_the_handler_sees_its_task() -> None:
         lambda task: seen.append((task.biz_code, task.biz_num, task.biz_ext, task.attempts, task.cancel_requested))
     )
     result = run_one(claim_one(num="n", biz_ext={"a": [1]}), handler, DatabaseClock())
-    assert settlement_of(result).then is Then.GONE
+    assert settlement_of(result).then is NextState.GONE
     assert seen == [("code", "n", {"a": [1]}, 1, False)]
 
 
@@ -56,7 +56,7 @@ def test_whatever_is_raised_is_a_failed_attempt(error: BaseException) -> None:
         raise error
 
     settlement = settlement_of(run_one(claim_one(), handler_of(handle), DatabaseClock()))
-    assert settlement.then is Then.RETRY
+    assert settlement.then is NextState.RETRY
     assert "Traceback" in settlement.error
     assert type(error).__name__ in settlement.error
 
@@ -73,7 +73,7 @@ class Unspeakable:
 @pytest.mark.parametrize("result", [Fail(Unspeakable()), Retry(reason=Unspeakable()), Unspeakable()])  # type: ignore[arg-type]
 def test_a_result_that_misbehaves_is_settled_all_the_same(result: Any) -> None:
     settlement = settlement_of(run_one(claim_one(), handler_of(lambda task: result), DatabaseClock()))
-    assert settlement.then is Then.RETRY
+    assert settlement.then is NextState.RETRY
     assert settlement.error
 
 
@@ -89,14 +89,14 @@ def test_a_receiver_that_raises_leaves_a_settlement(signal: Any, error: BaseExce
     finally:
         signal.disconnect(receiver)
     has_run = signal is signals.run_finished or isinstance(error, ValueError)
-    assert settlement.then is (Then.GONE if has_run else Then.RETRY)
+    assert settlement.then is (NextState.GONE if has_run else NextState.RETRY)
 
 
 def test_data_that_cannot_be_read_fails_its_own_run_only() -> None:
     task = claim_one()
     task._data = "[" * 100_000
     settlement = settlement_of(run_one(task, handler_of(lambda task: task.biz_ext), DatabaseClock()))
-    assert settlement.then is Then.RETRY
+    assert settlement.then is NextState.RETRY
     assert "RecursionError" in settlement.error
 
 

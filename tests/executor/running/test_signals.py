@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Fail, signals
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, drain, handler_of
 
@@ -44,7 +44,7 @@ def test_all_arguments(atomic: bool, seen: dict[str, list[dict[str, Any]]]) -> N
     assert finished.keys() == {"signal", "sender", "task", "handler", "decision", "exception"}
     assert finished["handler"] is handler
     assert isinstance(finished["decision"], Settlement)
-    assert (finished["decision"].outcome, finished["decision"].then) == (RunOutcome.FAILED, Then.FAILED)
+    assert (finished["decision"].outcome, finished["decision"].then) == (RunOutcome.FAILED, NextState.FAILED)
 
     assert failed["signal"] is signals.task_failed
     assert failed.keys() == {"signal", "sender", "task", "error", "exception"}

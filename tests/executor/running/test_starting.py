@@ -8,7 +8,7 @@ import pytest
 from django_delayed_tasks import Interval
 from django_delayed_tasks.executor.running.run import refusal
 from django_delayed_tasks.handlers import TaskHandler
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.runs import run
@@ -65,7 +65,7 @@ def test_as_late_as_is_allowed_it_starts_and_a_moment_later_it_does_not(trigger:
     assert starts(claimed(trigger=trigger), NOON + MINUTE, max_lateness=60)
     late = refused(claimed(trigger=trigger), NOON + MINUTE + SECOND, max_lateness=60)
     assert late.outcome is RunOutcome.EXPIRED
-    assert late.then is (Then.RECUR if trigger else Then.GONE)
+    assert late.then is (NextState.RECUR if trigger else NextState.GONE)
 
 
 def test_at_the_moment_when_it_expires_it_starts_and_later_it_does_not() -> None:
@@ -121,5 +121,5 @@ def test_a_run_between_two_times_takes_none_of_them_away() -> None:
 
 def test_a_trigger_that_cannot_be_read_fails_the_task() -> None:
     broken = refused(claimed(trigger="nonsense"), NOON)
-    assert (broken.outcome, broken.then) == (RunOutcome.FAILED, Then.FAILED)
+    assert (broken.outcome, broken.then) == (RunOutcome.FAILED, NextState.FAILED)
     assert "nonsense" in broken.error

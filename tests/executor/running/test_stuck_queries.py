@@ -44,7 +44,7 @@ def hanging() -> Iterator[Hanging]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(awaited_runs, "LONGEST_QUERY", 0.1)
+    monkeypatch.setattr(awaited_runs, "MAX_QUERY", 0.1)
 
 
 async def query(task: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.running.current_run import CurrentRun
-from django_delayed_tasks.executor.running.watchdog import take
+from django_delayed_tasks.executor.running.watchdog import settle_abandoned
 from django_delayed_tasks.states import RunOutcome
 from tests.executor.parts import Bench, add, claim, handler_of, registered
 
@@ -21,7 +21,7 @@ def test_what_began_in_time_has_run_however_late_that_is_noticed(bench: Bench) -
     bench.clock.set(clock.host_now() + timedelta(seconds=5))
     running = CurrentRun(tasks, began=clock.monotonic() - 5)
     assert running.abandon()
-    take(running, bench.held, bench.clock, "its thread is given up")
+    settle_abandoned(running, bench.held, bench.clock, "its thread is given up")
     with pytest.raises(ClaimLost):
         tasks[0].progress(0.5)
     [settlement] = bench.released

@@ -13,7 +13,7 @@ from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports, tell_failed
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
 from tests.executor.batches import batched
@@ -112,7 +112,7 @@ def test_nothing_is_said_if_nothing_is_left(
     failures.start()
     for _ in range(left):
         task = claim_one()
-        failures.report(task, Settlement(task.claim, RunOutcome.FAILED, Then.FAILED), Then.FAILED)
+        failures.report(task, Settlement(task.claim, RunOutcome.FAILED, NextState.FAILED), NextState.FAILED)
     failures.finish(timeout=0)
     said = [record.getMessage() for record in caplog.records]
     assert (

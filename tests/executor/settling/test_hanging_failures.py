@@ -87,7 +87,7 @@ def test_those_that_still_hang_at_the_end_are_named(
 def test_an_executor_in_which_too_many_hooks_hang_is_restarted(
     hanging: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "LONGEST_CALL", 0.0)
+    monkeypatch.setattr(health, "MAX_CALL", 0.0)
     task = claim_one()
     with executing(max_lost_threads=1, lease=0.3, heartbeat=0.1) as executor:
         for _ in range(2):
@@ -100,7 +100,7 @@ def test_an_executor_in_which_too_many_hooks_hang_is_restarted(
 def test_failures_beyond_a_bound_are_logged_and_not_kept(
     hanging: Hanging, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(failure_reports, "MOST_WAITING", 2)
+    monkeypatch.setattr(failure_reports, "MAX_WAITING", 2)
     failures, task = FailureReports("default"), claim_one()
     for error in ("a", "b", "c"):
         failures.put(task, error)

@@ -12,7 +12,7 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.settler import ProgressReports
 from django_delayed_tasks.models import Executor, Task
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.schedules.verbs import cancel
@@ -33,7 +33,7 @@ def reports_of(*tasks: ClaimedTask) -> ProgressReports:
 
 def take_from(task: ClaimedTask) -> None:
     """Take the task away, as a reap does."""
-    settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
+    settle("default", [Settlement(task.claim, RunOutcome.LOST, NextState.RESCUED)])
 
 
 def reported() -> tuple[float | None, str | None]:
@@ -97,14 +97,14 @@ class TestRunThatIsToldItsClaimIsGone:
     @pytest.mark.parametrize("is_atomic", [False, True])
     def test_is_no_failed_attempt(self, is_atomic: bool) -> None:
         settlement = self.ask(claim_one(), max_attempts=1, atomic=is_atomic)
-        assert set(settle("default", [settlement]).became.values()) == {Then.RESCUED}
+        assert set(settle("default", [settlement]).became.values()) == {NextState.RESCUED}
         task = Task.objects.get()
         assert (task.attempts, task.rescues, task.status) == (0, 1, 0)
 
     def test_but_not_for_ever(self) -> None:
         task = claim_one()
         task.rescues = 3
-        assert self.ask(task).then is Then.FAILED
+        assert self.ask(task).then is NextState.FAILED
 
 
 class TestProgress:
@@ -155,8 +155,10 @@ class TestProgress:
         reports_of(task, again).write()
         assert reported() == (0.1, "again")
 
-    @pytest.mark.parametrize("then", [Then.RETRY, Then.AGAIN, Then.FAILED, Then.RESCUED, Then.RELEASED])
-    def test_it_is_forgotten_with_the_run(self, then: Then) -> None:
+    @pytest.mark.parametrize(
+        "then", [NextState.RETRY, NextState.AGAIN, NextState.FAILED, NextState.RESCUED, NextState.RELEASED]
+    )
+    def test_it_is_forgotten_with_the_run(self, then: NextState) -> None:
         task = claim_one()
         task.progress(0.5, "half")
         reports_of(task).write()
@@ -168,7 +170,7 @@ class TestProgress:
         task.progress(1)
         reports_of(task).write()
         assert Task.objects.get().version == task.version
-        assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]).became
+        assert settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.GONE)]).became
 
     @pytest.mark.parametrize("fraction", [-0.1, 1.1, math.nan, math.inf, "0.5", None, True, 1j, 10**400])
     def test_no_fraction(self, fraction: Any) -> None:

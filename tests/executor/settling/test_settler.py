@@ -14,7 +14,7 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.schedules.verbs import cancel
 from django_delayed_tasks.store.settling.settle import LARGEST, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 
 def done(claim: tuple[int, int], **fields: Any) -> Settlement:
-    return Settlement(claim, RunOutcome.DONE, Then.GONE, **fields)
+    return Settlement(claim, RunOutcome.DONE, NextState.GONE, **fields)
 
 
 def answering(answers: list[Any]) -> Callable[..., Any]:
@@ -84,15 +84,17 @@ def test_what_cannot_be_written_fails_visibly_and_alone() -> None:
 def test_a_recurring_task_whose_end_cannot_be_written_recurs() -> None:
     task = claim_one(trigger=Interval(hours=1), when=timedelta())
     when = task.when + timedelta(hours=1)
-    settler_of(Held(OPTIONS)).settle([done(task.claim, result="{no json")._replace(then=Then.RECUR, when=when)])
+    settler_of(Held(OPTIONS)).settle([done(task.claim, result="{no json")._replace(then=NextState.RECUR, when=when)])
     row = Task.objects.get()
     assert (row.status, row.when) == (TaskStatus.PENDING, when)
     assert TaskRun.objects.get().outcome == RunOutcome.FAILED
     assert "could not be written" in row.last_error
 
 
-@pytest.mark.parametrize(("outcome", "then"), [(RunOutcome.RESCHEDULED, Then.AGAIN), (RunOutcome.RETRIED, Then.RETRY)])
-def test_also_if_it_was_to_run_again_for_the_same_time(outcome: RunOutcome, then: Then) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "then"), [(RunOutcome.RESCHEDULED, NextState.AGAIN), (RunOutcome.RETRIED, NextState.RETRY)]
+)
+def test_also_if_it_was_to_run_again_for_the_same_time(outcome: RunOutcome, then: NextState) -> None:
     task = claim_one(trigger=Interval(hours=1), when=timedelta())
     held = Held(OPTIONS)
     held.add([task])
@@ -166,16 +168,16 @@ def test_it_tells_of_a_failure_that_was_written_and_of_no_other() -> None:
     held = Held(OPTIONS)
     held.add(tasks)
     cancel("default", "code", tasks[1].biz_num)
-    settle("default", [Settlement(tasks[2].claim, RunOutcome.LOST, Then.RESCUED)])
+    settle("default", [Settlement(tasks[2].claim, RunOutcome.LOST, NextState.RESCUED)])
     failures = Told()
     settler = settler_of(held, failures)
-    settler.settle([Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="no") for task in tasks])
+    settler.settle([Settlement(task.claim, RunOutcome.FAILED, NextState.FAILED, error="no") for task in tasks])
     assert failures.told == [(tasks[0], "no")]
 
 
 def test_a_settlement_whose_claim_is_gone_writes_nothing() -> None:
     task = claim_one()
-    settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
+    settle("default", [Settlement(task.claim, RunOutcome.LOST, NextState.RESCUED)])
     before = list(Task.objects.values())
     settler_of(Held(OPTIONS)).settle([done(task.claim)])
     assert list(Task.objects.values()) == before
@@ -185,7 +187,7 @@ def test_a_settlement_whose_claim_is_gone_writes_nothing() -> None:
 def test_a_node_without_its_cluster_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It refuses all that reads or writes tables, and each try ends with another connection: no batch is to blame."""
     task = claim_one()
-    refusals = iter(range((settler_module.MOST_BREAKS + 1) * transactions.TRIES))
+    refusals = iter(range((settler_module.MAX_BREAKS + 1) * transactions.TRIES))
 
     def refusing(alias: str, batch: list[Settlement], wait: Wait) -> Any:
         def refuse(cursor: Any) -> None:
@@ -228,8 +230,8 @@ class TestBreakingConnections:
         losses = kept_connections.losses
         settler.start()
         assert settler.finish(timeout=60)
-        assert tries == [2] * settler_module.MOST_BREAKS + [1, 1]
-        assert kept_connections.losses - losses == settler_module.MOST_BREAKS
+        assert tries == [2] * settler_module.MAX_BREAKS + [1, 1]
+        assert kept_connections.losses - losses == settler_module.MAX_BREAKS
         assert not Task.objects.exists()
 
 

@@ -14,9 +14,9 @@ from django_delayed_tasks.executor.settling.failure_reports import FailureReport
 from django_delayed_tasks.executor.threads import loop
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
+from django_delayed_tasks.store.settling.settle import SettleResult, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
 from tests.executor.parts import add, claim, drain, handler_of, registered
@@ -40,9 +40,9 @@ def holding(*nums: str) -> tuple[list[ClaimedTask], Held]:
     return tasks, held
 
 
-def all_locked(alias: str, batch: list[Settlement], wait: Wait) -> Ended:
+def all_locked(alias: str, batch: list[Settlement], wait: Wait) -> SettleResult:
     """Another transaction has locked the rows: what ``settle`` answers then."""
-    return Ended({}, {settlement.claim for settlement in batch})
+    return SettleResult({}, {settlement.claim for settlement in batch})
 
 
 def test_what_ends_after_it_was_told_to_finish_is_settled_too() -> None:
@@ -93,7 +93,7 @@ def test_a_failure_that_cannot_be_told_is_settled_all_the_same() -> None:
             raise RuntimeError("nowhere to put it")
 
     settler = settler_of(held, Full("default"))
-    held.put_end(Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="no"))
+    held.put_end(Settlement(task.claim, RunOutcome.FAILED, NextState.FAILED, error="no"))
     settle_rest(settler)
     assert Task.objects.get().status == TaskStatus.FAILED
     assert len(held) == 0
@@ -176,7 +176,7 @@ def test_an_outage_is_no_batch_that_breaks_connections(
 ) -> None:
     """However many connections it costs: the database answers on none of them. Its begin and its end are logged."""
     [task], held = holding("a")
-    answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MOST_BREAKS), settle]
+    answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MAX_BREAKS), settle]
     monkeypatch.setattr(settler_module, "settle", answering(answers))
     monkeypatch.setattr(loop, "Backoff", lambda: Backoff(0.001, 0.001))
     monkeypatch.setattr(kept_connections, "has_broken", lambda alias, used: True)

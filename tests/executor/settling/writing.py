@@ -3,7 +3,7 @@
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.settler import Settler
-from django_delayed_tasks.store.settling.settle import Ended
+from django_delayed_tasks.store.settling.settle import SettleResult
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.failure_reports import Told
 
@@ -13,7 +13,7 @@ class NoRelay:
 
     may_hand_on = True
 
-    def hand_on(self, batch: list[Settlement]) -> Ended | None:
+    def hand_on(self, batch: list[Settlement]) -> SettleResult | None:
         return None
 
 

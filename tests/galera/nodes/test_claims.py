@@ -12,7 +12,7 @@ from django.db import connections
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import CancelResult, RunOutcome, Then
+from django_delayed_tasks.states import CancelResult, NextState, RunOutcome
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, held_by
@@ -68,14 +68,16 @@ def test_a_claim_is_settled_on_another_node(nodes: tuple[str, ...], busy: Callab
     """That node has not received the claim yet."""
     busy()
     run = claim()
-    assert settle("node2", [Settlement(run.claim, RunOutcome.DONE, Then.GONE)]).became == {run.claim: Then.GONE}
+    assert settle("node2", [Settlement(run.claim, RunOutcome.DONE, NextState.GONE)]).became == {
+        run.claim: NextState.GONE
+    }
 
 
 def test_a_claim_is_released_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
     busy()
     run = claim()
-    released = Settlement(run.claim, RunOutcome.LOST, Then.RELEASED, keep=False)
-    assert settle("node3", [released]).became == {run.claim: Then.RELEASED}
+    released = Settlement(run.claim, RunOutcome.LOST, NextState.RELEASED, keep=False)
+    assert settle("node3", [released]).became == {run.claim: NextState.RELEASED}
 
 
 def test_what_is_held_is_seen_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.records.history import oldest
-from django_delayed_tasks.store.records.purging import ALL, AllBut, Purged, count_old, purge
+from django_delayed_tasks.store.records.purging import ALL, AllBut, PurgeResult, count_old, purge
 from tests.store.meters import UNIT, reads
 from tests.store.verbs import ALIAS, HOUR, NOW
 
@@ -36,7 +36,7 @@ def left() -> list[tuple[str, int]]:
     return [(code, (NOW - moment) // HOUR) for code, moment in rows]
 
 
-def purged(hours: float, codes: Container[str] = ALL, after: int = 0, batch_size: int = 1000) -> Purged:
+def purged(hours: float, codes: Container[str] = ALL, after: int = 0, batch_size: int = 1000) -> PurgeResult:
     return purge(ALIAS, hours * HOUR, codes, after, batch_size)
 
 
@@ -78,9 +78,9 @@ def test_a_young_row_is_not_passed(db: None, frozen: None) -> None:
     """It was written before others that are older: by another clock, or by a run that took long to settle."""
     finished("code", 9 * HOUR, 0 * HOUR, 9 * HOUR)
     before, young, _ = TaskRun.objects.order_by("id").values_list("id", flat=True)
-    assert purged(1) == Purged(2, before, is_complete=True, young=young)
+    assert purged(1) == PurgeResult(2, before, is_complete=True, young=young)
     with clock.frozen_at(NOW + 2 * HOUR):
-        assert purged(1, after=before) == Purged(1, young, is_complete=True)
+        assert purged(1, after=before) == PurgeResult(1, young, is_complete=True)
     assert left() == []
 
 
@@ -94,7 +94,7 @@ def test_codes_are_taken_as_they_are(db: None, frozen: None) -> None:
 
 
 def test_of_nothing(db: None) -> None:
-    assert purged(1) == Purged(0, 0, is_complete=True)
+    assert purged(1) == PurgeResult(0, 0, is_complete=True)
 
 
 def test_what_stays_is_read_once(live_db: str) -> None:

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from django.db import connections, transaction
 
-from django_delayed_tasks.store.resources.rate_tokens import Looked, Token, free_growing, free_tokens, write_tokens
+from django_delayed_tasks.store.resources.rate_tokens import FreeTokens, Token, free_growing, free_tokens, write_tokens
 from django_delayed_tasks.store.resources.slots import Slot, free_slots, write_slots
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 
 
-class Taken(NamedTuple):
+class ReapedTask(NamedTuple):
     """How many rate tokens were taken, and the seconds until the next one is free."""
 
     starts: int
@@ -39,17 +39,17 @@ def give(alias: str, chosen: Mapping[Claim, Slot]) -> bool:
     return are_won
 
 
-def take_tokens(alias: str, pool: str, period: timedelta, count: int) -> Taken:
+def take_tokens(alias: str, pool: str, period: timedelta, count: int) -> ReapedTask:
     return _taken(alias, free_tokens(alias, pool, period, count), period)
 
 
-def take_growing(alias: str, pool: str, starts: int, period: timedelta, count: int, is_shaped: bool) -> Taken:
+def take_growing(alias: str, pool: str, starts: int, period: timedelta, count: int, is_shaped: bool) -> ReapedTask:
     return _taken(alias, free_growing(alias, pool, starts, period, count, is_shaped), period)
 
 
-def _taken(alias: str, looked: Looked, period: timedelta) -> Taken:
+def _taken(alias: str, looked: FreeTokens, period: timedelta) -> ReapedTask:
     are_won = bool(looked.free) and lease(alias, looked.free, period)
-    return Taken(len(looked.free) if are_won else 0, looked.next_in)
+    return ReapedTask(len(looked.free) if are_won else 0, looked.next_in)
 
 
 def lease(alias: str, tokens: list[Token], period: timedelta) -> bool:

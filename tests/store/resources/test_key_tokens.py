@@ -16,7 +16,7 @@ from django_delayed_tasks.store.resources.rate_tokens import (
     tokens_of,
 )
 from tests.store.meters import statements
-from tests.store.resources.taking import Taken, take_growing, take_tokens
+from tests.store.resources.taking import ReapedTask, take_growing, take_tokens
 from tests.store.verbs import ALIAS
 
 MINUTE = timedelta(minutes=1)
@@ -87,7 +87,7 @@ def test_tells_when_the_next_one_is_free() -> None:
     with clock.frozen_at(moment):
         take(5)
     with clock.frozen_at(moment + timedelta(seconds=20)):
-        assert take_growing(ALIAS, POOL, 5, MINUTE, 1, True) == Taken(0, 40.0)
+        assert take_growing(ALIAS, POOL, 5, MINUTE, 1, True) == ReapedTask(0, 40.0)
 
 
 @pytest.mark.parametrize("key", ["k" * 10_000, "支付 😀", "a\ud800b", " ", "%s'"])

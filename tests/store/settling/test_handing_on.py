@@ -7,11 +7,11 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks.models import TaskRun
-from django_delayed_tasks.states import TaskStatus, Then
+from django_delayed_tasks.states import NextState, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.limits.claiming import Place, claim_in_slots, read_places
 from django_delayed_tasks.store.resources.slots import free_slots
-from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
+from django_delayed_tasks.store.settling.settle import SettleResult, Wait, settle
 from tests.store import verbs
 from tests.store.resources.taking import give
 from tests.store.sql.test_beginning import in_own_thread
@@ -20,13 +20,13 @@ from tests.store.verbs import ALIAS, EXECUTOR, HOUR
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def settle_and_claim(*, stolen: bool = False, deferred: bool = False) -> tuple[Ended, list[str]]:
+def settle_and_claim(*, stolen: bool = False, deferred: bool = False) -> tuple[SettleResult, list[str]]:
     """Settle the run of one task and claim another; return what came of it, and its statements.
 
     ``stolen``: another executor has taken the slot of the run; ``deferred``: the task was added again during the run.
     """
     statements: list[str] = []
-    ended: list[Ended] = []
+    ended: list[SettleResult] = []
     verbs.add("first", -2 * HOUR)
     verbs.add("second", -HOUR)
 
@@ -60,7 +60,7 @@ def settle_and_claim(*, stolen: bool = False, deferred: bool = False) -> tuple[E
 def test_five_statements_settle_and_claim() -> None:
     ended, statements = settle_and_claim()
     assert [task.biz_num for task in ended.claimed] == ["second"]
-    assert list(ended.became.values()) == [Then.GONE]
+    assert list(ended.became.values()) == [NextState.GONE]
     assert verbs.present("second").status == TaskStatus.RUNNING
     # SQLite's BEGIN is a statement of Django's; PostgreSQL is told how long to wait in each transaction.
     own = {"sqlite": ["BEGIN"], "postgresql": ["SET"], "mysql": []}[connection.vendor]
@@ -69,7 +69,7 @@ def test_five_statements_settle_and_claim() -> None:
 
 def test_a_slot_that_another_executor_has_taken_is_not_handed_on() -> None:
     ended, _ = settle_and_claim(stolen=True)
-    assert (list(ended.became.values()), ended.claimed) == ([Then.GONE], [])
+    assert (list(ended.became.values()), ended.claimed) == ([NextState.GONE], [])
     assert verbs.present("second").status == TaskStatus.PENDING
     assert TaskRun.objects.count() == 1
 
@@ -77,7 +77,7 @@ def test_a_slot_that_another_executor_has_taken_is_not_handed_on() -> None:
 def test_a_fence_that_fails_undoes_the_claim_in_the_same_transaction() -> None:
     """The tasks are locked and read then, and the next one is claimed after all, once."""
     ended, _ = settle_and_claim(deferred=True)
-    assert list(ended.became.values()) == [Then.AGAIN]
+    assert list(ended.became.values()) == [NextState.AGAIN]
     assert [task.claim for task in ended.claimed] == [(verbs.present("second").id, verbs.present("second").version)]
     assert verbs.present("second").version == 1
     assert (verbs.present("first").status, TaskRun.objects.count()) == (TaskStatus.PENDING, 1)

@@ -8,7 +8,7 @@ from django.db import connections
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.models import Executor, Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.claimed_task import held_by
 from django_delayed_tasks.store.settling.reap import SPREAD, release
@@ -25,7 +25,7 @@ def register(name: str = "one", *, gone: bool = False, **fields: object) -> int:
     return executors.register(ALIAS, identity, LEASE, lambda host, pid: gone)
 
 
-def reap() -> list[Then]:
+def reap() -> list[NextState]:
     return list(reap_orphans(ALIAS, max_rescues=3).values())
 
 
@@ -60,7 +60,7 @@ def test_a_lease_holds_to_its_last_moment(db: None, frozen: None) -> None:
     with clock.frozen_at(NOW + 2 * LEASE):
         assert reap() == []
     with clock.frozen_at(NOW + 2 * LEASE + MOMENT):
-        assert reap() == [Then.RESCUED]
+        assert reap() == [NextState.RESCUED]
         assert not executors.renew(ALIAS, executor, LEASE)
         assert not executors.retire(ALIAS, executor)
     assert Executor.objects.get().alive is None
@@ -72,7 +72,7 @@ def test_only_the_tasks_of_the_dead(db: None, frozen: None) -> None:
         verbs.add(num)
         verbs.claim(executor=executor)
     executors.retire(ALIAS, dead)
-    assert reap() == [Then.RESCUED] * 2
+    assert reap() == [NextState.RESCUED] * 2
     statuses = [verbs.present(num).status for num in "abc"]
     assert statuses == [TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.PENDING]
 
@@ -84,7 +84,7 @@ def test_a_late_claim_of_a_dead_executor_is_found(db: None, frozen: None) -> Non
     assert reap() == []
     verbs.add()
     verbs.claim(executor=dead)
-    assert reap() == [Then.RESCUED]
+    assert reap() == [NextState.RESCUED]
 
 
 def claim_when_it_may() -> int:
@@ -97,15 +97,15 @@ def test_a_task_that_kills_its_executors_does_not_run_for_ever(db: None, frozen:
     verbs.add()
     for rescues in (1, 2, 3):
         assert claim_when_it_may() == 1
-        assert reap() == [Then.RESCUED]
+        assert reap() == [NextState.RESCUED]
         assert verbs.present().rescues == rescues
     claim_when_it_may()
-    assert reap() == [Then.FAILED]
+    assert reap() == [NextState.FAILED]
     row = verbs.present()
     assert (row.status, row.rescues, "died 4 times" in row.last_error) == (TaskStatus.FAILED, 3, True)
     assert verbs.outcomes() == [RunOutcome.LOST] * 4
     assert verbs.add().action == "replaced"
-    assert (verbs.claim_one().rescues, reap()) == (0, [Then.RESCUED])
+    assert (verbs.claim_one().rescues, reap()) == (0, [NextState.RESCUED])
 
 
 def test_what_died_together_twice_is_spread(db: None, frozen: None) -> None:
@@ -176,7 +176,7 @@ def test_a_successor_takes_over_at_once(db: None, frozen: None) -> None:
     verbs.add()
     verbs.claim(executor=register())
     register(gone=True)
-    assert reap() == [Then.RESCUED]
+    assert reap() == [NextState.RESCUED]
 
 
 def test_ended_rows_are_purged_the_oldest_first(db: None, frozen: None) -> None:

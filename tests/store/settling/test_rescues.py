@@ -8,7 +8,7 @@ from django.db import connection
 
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("db", "frozen")
 
 
 def recur(run: ClaimedTask) -> Settlement:
-    return Settlement(run.claim, RunOutcome.DONE, Then.RECUR, when=NOW)
+    return Settlement(run.claim, RunOutcome.DONE, NextState.RECUR, when=NOW)
 
 
 def deferred(run: ClaimedTask) -> Settlement:
@@ -39,7 +39,7 @@ def rescued(times: int = 1) -> ClaimedTask:
     """A run of a task that has been rescued so often."""
     for _ in range(times):
         verbs.claim_one()
-        assert list(reap(ALIAS, max_rescues=times).values()) == [Then.RESCUED]
+        assert list(reap(ALIAS, max_rescues=times).values()) == [NextState.RESCUED]
         Task._base_manager.update(claim_at=NOW)  # those that died together twice are spread
     run = verbs.claim_one()
     assert run.rescues == times
@@ -59,7 +59,7 @@ def test_a_task_that_recurs_for_ever_may_be_rescued_as_often_each_time(end: str)
     for _ in range(3):
         verbs.settle(FINISHED[end](rescued(2)))
     verbs.claim_one()
-    assert list(reap(ALIAS, max_rescues=2).values()) == [Then.RESCUED]
+    assert list(reap(ALIAS, max_rescues=2).values()) == [NextState.RESCUED]
 
 
 @pytest.mark.parametrize("mode", ["rescheduled", "replaced"])
@@ -92,7 +92,7 @@ def test_one_that_was_claimed_ahead_of_its_time_waits_for_it() -> None:
     soon = timedelta(seconds=2)
     verbs.add(when=NOW + soon)
     [_] = verbs.claim(ahead=2 * soon)
-    assert list(reap(ALIAS, max_rescues=1).values()) == [Then.RESCUED]
+    assert list(reap(ALIAS, max_rescues=1).values()) == [NextState.RESCUED]
     assert verbs.present().claim_at == NOW + soon
 
 
@@ -102,5 +102,5 @@ def test_one_whose_trigger_cannot_be_read_does_not_keep_the_others_from_being_re
     verbs.claim()
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE {TASK} SET trigger_text = %s WHERE biz_num = 'broken'", ["Never()"])
-    assert list(reap(ALIAS, max_rescues=0).values()) == [Then.FAILED] * 2
+    assert list(reap(ALIAS, max_rescues=0).values()) == [NextState.FAILED] * 2
     assert set(Task.objects.values_list("status", flat=True)) == {TaskStatus.FAILED}

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Success, Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -50,7 +50,7 @@ def test_a_mixed_batch(written: None) -> None:
         verbs.done(runs["deferred"]),
         verbs.retry(runs["cancelled"]),
     ]
-    expected = [Then.GONE, Then.AGAIN, Then.RETRY, Then.FAILED, Then.AGAIN, Then.GONE]
+    expected = [NextState.GONE, NextState.AGAIN, NextState.RETRY, NextState.FAILED, NextState.AGAIN, NextState.GONE]
     assert verbs.settle(*batch) == {one.claim: then for one, then in zip(batch, expected, strict=True)}
     assert dict(Task.objects.values_list("biz_num", "status")) == {
         "again": TaskStatus.PENDING, "retry": TaskStatus.PENDING, "failed": TaskStatus.FAILED,
@@ -76,15 +76,17 @@ def test_a_stale_run_among_good_ones(written: None) -> None:
     verbs.settle(verbs.retry(stale, -HOUR))
     newer = verbs.claim_one()
     assert verbs.settle(*(verbs.done(run) for run in runs.values())) == {
-        runs["a"].claim: Then.GONE,
-        runs["c"].claim: Then.GONE,
+        runs["a"].claim: NextState.GONE,
+        runs["c"].claim: NextState.GONE,
     }
     assert (verbs.present("b").status, verbs.present("b").version) == (TaskStatus.RUNNING, newer.version)
     assert history() == {"a": [RunOutcome.DONE], "b": [RunOutcome.RETRIED], "c": [RunOutcome.DONE]}
 
 
-@pytest.mark.parametrize("then", [Then.GONE, Then.AGAIN, Then.RETRY, Then.FAILED, Then.RESCUED, Then.RELEASED])
-def test_a_stale_run_writes_nothing(db: None, then: Then) -> None:
+@pytest.mark.parametrize(
+    "then", [NextState.GONE, NextState.AGAIN, NextState.RETRY, NextState.FAILED, NextState.RESCUED, NextState.RELEASED]
+)
+def test_a_stale_run_writes_nothing(db: None, then: NextState) -> None:
     stale = running("a")["a"]
     verbs.settle(verbs.retry(stale, -HOUR))
     for _ in range(2):  # while it waits, then while it runs for another
@@ -129,7 +131,7 @@ def test_two_claims_of_one_task_in_a_batch(written: None) -> None:
     stale = running("a")["a"]
     verbs.settle(verbs.retry(stale, -HOUR))
     newer = verbs.claim_one()
-    assert verbs.settle(verbs.done(stale), verbs.done(newer)) == {newer.claim: Then.GONE}
+    assert verbs.settle(verbs.done(stale), verbs.done(newer)) == {newer.claim: NextState.GONE}
     assert verbs.outcomes("a") == [RunOutcome.RETRIED, RunOutcome.DONE]
 
 
@@ -137,7 +139,7 @@ def test_a_handler_without_history(written: None) -> None:
     runs = running("kept", "unkept", "cancelled")
     api.cancel_task(CODE, "cancelled")
     verbs.settle(verbs.done(runs["kept"]), verbs.done(runs["unkept"], keep=False))
-    verbs.settle(Settlement(runs["cancelled"].claim, RunOutcome.RETRIED, Then.RETRY, keep=False))
+    verbs.settle(Settlement(runs["cancelled"].claim, RunOutcome.RETRIED, NextState.RETRY, keep=False))
     assert history() == {"kept": [RunOutcome.DONE], "cancelled": [RunOutcome.CANCELLED]}
     assert Task.objects.count() == 0
 
@@ -167,8 +169,8 @@ def test_a_retry_is_never_due_before_now(db: None, frozen: None) -> None:
 def test_many_versions_in_one_batch(db: None) -> None:
     """Tasks that reschedule themselves have versions of all sorts: an OR for each must not be too deep for SQLite."""
     runs = running("a")
-    strangers = [Settlement((10**12 + i, i), RunOutcome.DONE, Then.GONE) for i in range(2500)]
-    assert verbs.settle(*strangers, verbs.done(runs["a"])) == {runs["a"].claim: Then.GONE}
+    strangers = [Settlement((10**12 + i, i), RunOutcome.DONE, NextState.GONE) for i in range(2500)]
+    assert verbs.settle(*strangers, verbs.done(runs["a"])) == {runs["a"].claim: NextState.GONE}
 
 
 def test_a_large_batch(written: None) -> None:

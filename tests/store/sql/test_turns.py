@@ -83,7 +83,7 @@ WAYS = (transactions.atomically, transactions.in_one_write, transactions.decisiv
 def test_a_turn_that_does_not_end_keeps_no_thread_waiting_for_ever(
     monkeypatch: pytest.MonkeyPatch, way: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr(sqlite, "LONGEST_TURN", 0.01)
+    monkeypatch.setattr(sqlite, "MAX_TURN", 0.01)
     with turn_of_another_thread():
         way(ALIAS, write, never)
 
@@ -94,4 +94,4 @@ def test_a_callers_transaction_takes_no_turn(way: Callable[..., Any]) -> None:
     with turn_of_another_thread(), transaction.atomic():
         began = clock.monotonic()
         way(ALIAS, write, never)
-        assert clock.monotonic() - began < sqlite.LONGEST_TURN
+        assert clock.monotonic() - began < sqlite.MAX_TURN

@@ -26,7 +26,7 @@ class Column(NamedTuple):
     type: ColumnType
 
 
-class Sent(NamedTuple):
+class SentRows(NamedTuple):
     """Rows that the client sends along: a FROM item named ``v``, its parameters, and an expression for each column."""
 
     source: str
@@ -187,11 +187,11 @@ class Dialect:
         """Return ``expression`` (JSON text) as a value for a JSON column."""
         return expression
 
-    def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> Sent:
+    def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> SentRows:
         """Return the given rows (at least one) as a table that is sent in one or a few parameters."""
         return self.by_column(columns, list(zip(*rows, strict=True)))
 
-    def by_column(self, columns: Sequence[Column], of_columns: Sequence[Sequence[Any]]) -> Sent:
+    def by_column(self, columns: Sequence[Column], of_columns: Sequence[Sequence[Any]]) -> SentRows:
         """Do as :meth:`rows` with the values of each column.
 
         Moments are given as datetimes. A simple value that is the same in all rows is written into the statement, as
@@ -209,7 +209,7 @@ class Dialect:
             column.name: literal or self.received(column, since.get(column, clock.EPOCH))
             for column, literal in literals.items()
         }
-        return Sent(source, parameters, expressions)
+        return SentRows(source, parameters, expressions)
 
     def _literals(self, columns: Mapping[Column, Sequence[Any]]) -> dict[Column, str]:
         """Return the literal for each column whose values are all the same; "" if they differ or are better sent."""

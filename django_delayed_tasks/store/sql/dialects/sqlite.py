@@ -16,7 +16,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
 from django_delayed_tasks.support import forks
 
-LONGEST_TURN: Final = 5.0
+MAX_TURN: Final = 5.0
 """Seconds that a thread waits for another one's transaction to end; then it tries, as threads of other processes do."""
 
 _turns: defaultdict[str, Any] = defaultdict(RLock)
@@ -69,7 +69,7 @@ class SQLite(Dialect):
         # SQLite has no queue for its write lock: a thread that finds it taken sleeps, longer each time, while others
         # take it. This lock is a courtesy, and its limit ends any deadlock with code that a thread runs in its turn.
         turn = _turns[self.connection.alias]
-        is_mine = turn.acquire(timeout=LONGEST_TURN)
+        is_mine = turn.acquire(timeout=MAX_TURN)
         try:
             yield
         finally:
