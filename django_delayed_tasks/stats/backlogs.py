@@ -15,7 +15,6 @@ from django_delayed_tasks.stats.look import LATE, MAX_RUNNING, Look, look
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
-from django_delayed_tasks.store.records import survey
 
 MAX_QUEUES: Final = 200
 LONGEST: Final = 10
@@ -144,11 +143,11 @@ class StatusCount:
     is_surveyed: bool = False
 
 
-def count_statuses(alias: str) -> dict[TaskStatus, StatusCount]:
+def count_statuses(seen: Look) -> dict[TaskStatus, StatusCount]:
     """Return how many tasks have each status, counted up to ``COUNTED``; the rest is from the latest survey."""
-    counted = {status: waiting.count_status(alias, status) for status in TaskStatus}
+    counted = {status: waiting.count_status(seen.alias, status) for status in TaskStatus}
     is_known = max(counted.values()) <= COUNTED
-    surveyed = {} if is_known else survey.read_totals(alias)
+    surveyed = {} if is_known else seen.totals
     return {status: _status_count(count, surveyed.get(status, 0)) for status, count in counted.items()}
 
 
