@@ -1,6 +1,7 @@
 """The pages of resources and mutexes: their holders, and actions to disable, enable and release by force."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -14,8 +15,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
-from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
+from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, ago_text, database_now
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
+from django_delayed_tasks.admin.lists.columns import column, in_card, json_of
 from django_delayed_tasks.admin.lists.filters import FOLDED
 from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.admin.steering.row_actions import RowActions
@@ -128,6 +130,21 @@ class ResourceAdmin(RowActions, ReadOnlyAdmin[Resource]):
         (gettext_lazy("Data"), {"fields": ("payload_block", "state_block")}),
     )
 
+    pool_ = column(gettext_lazy("pool"), lambda row: pool_label(row.pool))
+    holder_ = in_card(
+        gettext_lazy("holder"), lambda row: columns.named(f"{row.host}, {row.pid}") if has_holder(row) else None
+    )
+    since = in_card(
+        gettext_lazy("since"), lambda row: columns.moment_text(row.acquired_at if has_holder(row) else None)
+    )
+    heartbeat = in_card(
+        gettext_lazy("last heartbeat"), lambda row: ago_text(row, row.renewed_at if has_holder(row) else None)
+    )
+    until = in_card(gettext_lazy("busy until"), lambda row: columns.moment_text(busy_until(row)))
+    token = in_card(gettext_lazy("token"), lambda row: row.version)
+    payload_block = json_of(gettext_lazy("payload"), "payload")
+    state_block = json_of(gettext_lazy("state"), "state")
+
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return ResourceChangeList
 
@@ -153,10 +170,6 @@ class ResourceAdmin(RowActions, ReadOnlyAdmin[Resource]):
     enable = ENABLE.method(gettext_lazy("Enable"), "steer")
     release_by_force = RELEASE.method(gettext_lazy("Release by force"), "steer")
 
-    @admin.display(description=gettext_lazy("pool"))
-    def pool_(self, row: Resource) -> str:
-        return pool_label(row.pool)
-
     @admin.display(description=gettext_lazy("state"))
     def state_(self, row: Resource) -> SafeString:
         if row.busy_before <= database_now(row):
@@ -168,9 +181,8 @@ class ResourceAdmin(RowActions, ReadOnlyAdmin[Resource]):
     @admin.display(description=gettext_lazy("state"))
     def lease(self, row: Resource) -> SafeString | str:
         """Return the state, and until when."""
-        is_busy = row.busy_before > database_now(row)
-        until = _("until %s") % columns.moment_text(row.busy_before) if is_busy else ""
-        return columns.two_lines(self.state_(row), until)
+        until = busy_until(row)
+        return columns.two_lines(self.state_(row), _("until %s") % columns.moment_text(until) if until else "")
 
     @admin.display(description=gettext_lazy("holder"))
     def holding(self, row: Resource) -> SafeString | str:
@@ -178,39 +190,10 @@ class ResourceAdmin(RowActions, ReadOnlyAdmin[Resource]):
         since = _("since %s") % columns.moment_text(row.acquired_at) if has_holder(row) and row.acquired_at else ""
         return columns.two_lines(self.holder_(row), since)
 
-    @admin.display(description=gettext_lazy("holder"))
-    def holder_(self, row: Resource) -> SafeString:
-        return columns.labelled(
-            _("holder"), columns.named(f"{row.host}, {row.pid}") if has_holder(row) else columns.EMPTY
-        )
 
-    @admin.display(description=gettext_lazy("since"))
-    def since(self, row: Resource) -> SafeString:
-        return columns.labelled(_("since"), columns.moment_text(row.acquired_at) if has_holder(row) else columns.EMPTY)
-
-    @admin.display(description=gettext_lazy("last heartbeat"))
-    def heartbeat(self, row: Resource) -> SafeString:
-        ago = columns.EMPTY
-        if has_holder(row) and row.renewed_at is not None:
-            ago = str(_("%s ago")) % columns.duration_text(database_now(row) - row.renewed_at)
-        return columns.labelled(_("last heartbeat"), ago)
-
-    @admin.display(description=gettext_lazy("busy until"))
-    def until(self, row: Resource) -> SafeString:
-        is_busy = row.busy_before > database_now(row)
-        return columns.labelled(_("busy until"), columns.moment_text(row.busy_before) if is_busy else columns.EMPTY)
-
-    @admin.display(description=gettext_lazy("token"))
-    def token(self, row: Resource) -> SafeString:
-        return columns.labelled(_("token"), row.version)
-
-    @admin.display(description=gettext_lazy("payload"))
-    def payload_block(self, row: Resource) -> SafeString | str:
-        return columns.json_block(row.payload)
-
-    @admin.display(description=gettext_lazy("state"))
-    def state_block(self, row: Resource) -> SafeString | str:
-        return columns.json_block(row.state)
+def busy_until(row: Resource) -> datetime | None:
+    """Return until when a resource is not free; None if it is."""
+    return row.busy_before if row.busy_before > database_now(row) else None
 
 
 def has_holder(row: Resource) -> bool:
