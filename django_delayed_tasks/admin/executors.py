@@ -1,10 +1,9 @@
 """The read-only pages of executors."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from django.contrib import admin
 from django.db.models import F, Q, QuerySet
@@ -23,7 +22,7 @@ from django_delayed_tasks.admin.lists.filters import FOLDED
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus, TaskStatus
-from django_delayed_tasks.stats.findings import busy_text
+from django_delayed_tasks.stats.findings import busy_text, host_text
 from django_delayed_tasks.store.claiming.waiting import running_tasks
 
 
@@ -41,9 +40,6 @@ def running() -> dict[int | None, int]:
     """Return how many tasks each executor is running, by its id."""
     return dict(Counter(running_tasks(settings.DATABASE).values_list("executor", flat=True)))
 
-
-_NAMESPACE: Final = re.compile(r" \([0-9a-f]+-[0-9]+\)$")
-"""The end of a host's name that tells containers apart."""
 
 STATES: dict[str, tuple[Any, str]] = {
     "running": (pgettext_lazy("executor", "running"), "done"),
@@ -108,7 +104,7 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     )
 
     state = column(_("state"), lambda executor: columns.badge(*STATES[state_of(executor, database_now(executor))]))
-    host_ = column(_("host"), lambda executor: columns.named(_NAMESPACE.sub("", executor.host)))
+    host_ = column(_("host"), lambda executor: columns.named(host_text(executor.host)))
     pid_ = column(_("PID"), lambda executor: str(executor.pid))
     codes_ = column(_("codes"), lambda executor: columns.names_text(executor.codes))
     heartbeat = in_card(_("last heartbeat"), lambda executor: ago_text(executor, executor.heartbeat_at))

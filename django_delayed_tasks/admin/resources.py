@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.contrib import admin
 from django.contrib.admin import SimpleListFilter
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -24,15 +24,12 @@ from django_delayed_tasks.admin.steering.row_actions import RowActions
 from django_delayed_tasks.admin.steering.verbs import ALWAYS, Action
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
+from django_delayed_tasks.stats.resources import HIDDEN, pool_names
 from django_delayed_tasks.store.resources import resources
-from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
-from django_delayed_tasks.store.resources.slots import SLOTS
 from django_delayed_tasks.support.visible import visible
 
 MAX_POOLS: Final = 100
 """The most pools that the filter offers; the URL can name others."""
-HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
-"""The prefix of the pools that implement handlers' limits, which must not be changed by hand."""
 
 DISABLE: Final = Action(
     partial(resources.enable_all, enabled=False),
@@ -70,23 +67,11 @@ class PoolFilter(SimpleListFilter):
     template = FOLDED
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, Any]]:
-        found = {*pools(), *request.GET.getlist(self.parameter_name)} - {""}
+        found = {*pool_names(settings.DATABASE, MAX_POOLS), *request.GET.getlist(self.parameter_name)} - {""}
         yield from ((pool, pool_label(pool)) for pool in sorted(found))
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         return queryset.filter(pool=self.value()) if self.value() else queryset
-
-
-def pools() -> Iterator[str]:
-    """Yield the names of all pools, in order."""
-    last: str | None = ""
-    rows: Any = Resource.objects.using(settings.DATABASE).exclude(HIDDEN)
-    names = rows.order_by("pool").values_list("pool", flat=True)
-    for _number in range(MAX_POOLS):
-        last = names.filter(pool__gt=last).first()
-        if last is None:
-            return
-        yield last
 
 
 def pool_label(pool: str) -> str:

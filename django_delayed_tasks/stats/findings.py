@@ -1,5 +1,6 @@
 """The problems that the overview, its banner and ``taskstatus`` show: what is wrong, and what to do about it."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
@@ -32,6 +33,8 @@ SKEW: Final = timedelta(seconds=2)
 PINNED: Final = timedelta(minutes=10)
 MAX_OF_A_KIND: Final = 5
 _GROWTH: Final = timedelta(seconds=30)
+_NAMESPACE: Final = re.compile(r" \([0-9a-f]+-[0-9]+\)$")
+"""The end of a host's name that tells containers apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,4 +301,4 @@ def busy_text(claimed: int, threads: int) -> str:
 
 def host_text(host: str) -> str:
     """Return the name of a host without the namespace of its processes."""
-    return host.partition(" (")[0]
+    return _NAMESPACE.sub("", host)

@@ -16,7 +16,8 @@ from django_delayed_tasks.store.resources.resources import MUTEXES
 from django_delayed_tasks.store.resources.slots import SLOTS
 
 MAX_POOLS: Final = 50
-_HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
+HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
+"""The pools that implement handlers\' limits, which must not be changed by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +32,21 @@ class Pool(Figures):
     waiters: int
 
 
-def pools_of(seen: Look) -> list[Pool]:
-    """Return the pools, and the mutexes, that are not empty."""
-    return [_pool(seen, name) for name in _names(seen)]
-
-
-def _names(seen: Look) -> Iterator[str]:
-    rows: Any = Resource.objects.using(seen.alias).exclude(_HIDDEN)
+def pool_names(alias: str, most: int) -> Iterator[str]:
+    """Yield the names of the first pools, in order; each is found by one index lookup."""
+    rows: Any = Resource.objects.using(alias).exclude(HIDDEN)
     names = rows.order_by("pool").values_list("pool", flat=True)
     last: str | None = ""
-    for _number in range(MAX_POOLS):
+    for _number in range(most):
         last = names.filter(pool__gt=last).first()
         if last is None:
             return
         yield last
+
+
+def pools_of(seen: Look) -> list[Pool]:
+    """Return the pools, and the mutexes, that are not empty."""
+    return [_pool(seen, name) for name in pool_names(seen.alias, MAX_POOLS)]
 
 
 def _pool(seen: Look, name: str) -> Pool:

@@ -98,7 +98,7 @@ class RowActions(Base):
         versions, found = seen.versions(request), list(self._light(rows))
         for row in found:
             row.version = versions.get(row.pk, -1)
-        changed = _apply(request, found, action)
+        changed = _apply(request, found, action) if found else 0
         selected = set(request.POST.getlist(ACTION_CHECKBOX_NAME))  # some may no longer match the page's filters
         self._report(request, changed, max(len(selected), len(found)), action)
 
