@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
 _override: Callable[[], datetime] | None = None
-"""What tells the time in place of all clocks, in tests; None otherwise."""
+"""The source of time that replaces all clocks, in tests; None otherwise."""
 
 # Not clock_timestamp(): PostgreSQL cannot use an expression that changes within a statement to bound an index scan.
 _EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "statement_timestamp()"}
@@ -30,7 +30,7 @@ _LATEST = {
 }
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DRIFT = 0.0005
-"""How much faster than another clock a clock runs at most while it is being corrected, in seconds per second."""
+"""The maximum rate at which a clock that is being corrected gains on another clock, in seconds per second."""
 
 
 def host_now() -> datetime:

@@ -29,7 +29,7 @@ MAX_KEEPING = timedelta(days=36_500)
 
 
 class Problem(NamedTuple):
-    """What is wrong with one key, or with the setting as a whole (key ""), and what would be right."""
+    """The problem with one key, or with the setting as a whole (key ""), and what would be right."""
 
     key: str
     problem: str

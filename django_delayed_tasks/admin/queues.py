@@ -68,7 +68,7 @@ class QueueRow:
 
     @property
     def more_names(self) -> str:
-        """How many more serve it."""
+        """The number of further executors that serve it."""
         more = len(self.queue.served_by) - MAX_NAMES
         return _("and %d more") % more if more > 0 else ""
 
@@ -92,7 +92,7 @@ class QueueRow:
 
     @property
     def limited_text(self) -> str:
-        """How many of the due tasks wait for a limit; empty if none does."""
+        """The number of due tasks that wait for a limit; empty if none does."""
         text = ngettext("%s waits for a limit", "%s wait for a limit", self.limited)
         return text % tasks_text(self.limited) if self.limited else ""
 

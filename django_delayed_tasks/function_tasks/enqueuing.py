@@ -37,7 +37,7 @@ from django_delayed_tasks.support.redaction import FUNCTION
 PORTION = 500
 """The number of rows whose ids are read in one statement, and that are written in one."""
 KEPT = ("priority", "queue_name", "backend", "biz_num")
-"""What enqueuing again keeps of ``using``: neither moments, which may have passed, nor ``once`` or a trigger."""
+"""The attributes of ``using`` that enqueuing again keeps; no moments, which may have passed, nor once or trigger."""
 
 
 class Order(NamedTuple):

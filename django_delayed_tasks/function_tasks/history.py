@@ -1,4 +1,4 @@
-"""What the database knows of a function task: its row, and its runs in the history."""
+"""The records of a function task in the database: its row, and its runs in the history."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from django_delayed_tasks.support.redaction import FUNCTION
 MAX_RUNS = 1000
 """The number of runs of a result that are read, latest first."""
 MAX_READS = 10
-"""How often a row and its runs are read again because a run has ended between the two reads."""
+"""The number of times that a row and its runs are read again because a run has ended between the two reads."""
 LIVE = ("id", "biz_code", "biz_num", "biz_ext", "queue", "priority", "status", "version", "attempts", "rescues",
         "executor", "update_time", "expires_at", "once", "claim_at", "last_error")  # fmt: skip
 

@@ -26,7 +26,7 @@ RENEWALS: Final = 3
 TOGETHER: Final = 0.25
 """Entries that are due within this part of their interval are renewed along with the rest."""
 PLACE_TTL: Final = timedelta(seconds=6)
-"""How long a place in the wait queue lasts without renewal."""
+"""The time for which a place in the wait queue lasts without renewal."""
 LAST_RENEWAL: Final = 1.0
 """Seconds that the end of the process waits for a renewal in progress."""
 

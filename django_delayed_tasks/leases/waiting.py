@@ -1,4 +1,4 @@
-"""How a caller waits: its place in the wait queue, its pauses, what wakes it; and connections that broke meanwhile."""
+"""The wait of a caller: its place in the wait queue, its pauses, its wakings; and connections that broke meanwhile."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -16,8 +16,8 @@ from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import logger_of
 
-SHORTEST: Final = 0.02
-LONGEST: Final = 1.0
+MIN_PAUSE: Final = 0.02
+MAX_PAUSE: Final = 1.0
 AT_THE_HEAD: Final = (0.1, 0.2)
 """The longest pause, in seconds, of the first in the queue: it grows from the first value to the second."""
 GRACE: Final = 0.3
@@ -55,9 +55,9 @@ class Pauses:
         waited = clock.monotonic() - self._began
         turn = (ahead + 1) * waited / (max(self._first - ahead, 0) + 1)
         head = min(max(AT_THE_HEAD[0], waited / 100), AT_THE_HEAD[1])
-        longest = GRACE / 3 if is_something_free else min(head * (ahead + 1), LONGEST)
+        longest = GRACE / 3 if is_something_free else min(head * (ahead + 1), MAX_PAUSE)
         pause = min(SHARE_OF_TURN * turn, SHARE_OF_WAIT * waited, longest)
-        return max(pause, SHORTEST) * random.uniform(0.8, 1.0)
+        return max(pause, MIN_PAUSE) * random.uniform(0.8, 1.0)
 
 
 logger = logger_of(__name__)

@@ -1,4 +1,4 @@
-"""What waits: by queue, with who serves it and since when it is late; how many tasks have each status."""
+"""The backlog: by queue, with the executors that serve it and the moment since which it is late; tasks by status."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -17,8 +17,8 @@ from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 
 MAX_QUEUES: Final = 200
-LONGEST: Final = 10
-"""How many of the running tasks are listed, those that were claimed first."""
+MAX_LISTED: Final = 10
+"""The number of running tasks that are listed, those that were claimed first."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class RunningTask(Figures):
 
 @dataclass(frozen=True)
 class Backlog(Figures):
-    """What waits, runs and has failed at the moment ``now`` of the database's clock.
+    """The tasks that wait, run and have failed at the moment ``now`` of the database's clock.
 
     ``pending``, ``failed`` and ``paused`` are exact up to ``COUNTED``; beyond that they are the latest survey's, which
     was finished at ``surveyed_at``, or ``COUNTED + 1`` for "more than ``COUNTED``" if it does not know. ``claimed`` is
@@ -103,7 +103,7 @@ class Backlog(Figures):
 
     @property
     def late_tasks(self) -> int:
-        """How many tasks of late queues are ready; of each level, more than ``COUNTED`` count as ``COUNTED + 1``."""
+        """The number of ready tasks of late queues; of each level, more than ``COUNTED`` count as ``COUNTED + 1``."""
         return sum(queue.ready for queue in self.late)
 
     def as_json(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def backlog_of(seen: Look) -> Backlog:
 
 @dataclass(frozen=True, slots=True)
 class StatusCount:
-    """How many tasks have a status: exact, or else the latest survey's, or else a bound that they exceed."""
+    """The number of tasks that have a status: exact, or else the latest survey's, or else a bound that they exceed."""
 
     tasks: int
     is_exact: bool
@@ -207,7 +207,7 @@ def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, in
 
 def _longest(seen: Look, running: list[Task]) -> list[RunningTask]:
     names = {executor.pk: executor.name for executor in seen.executors}
-    first = sorted(running, key=lambda task: task.update_time)[:LONGEST]
+    first = sorted(running, key=lambda task: task.update_time)[:MAX_LISTED]
     if dead := {task.executor for task in first if task.executor} - names.keys():
         names |= executors.names(seen.alias, dead)
     return [

@@ -29,7 +29,7 @@ LEVELS: Final = ("error", "warning", "info")
 
 VERY_LATE: Final = timedelta(minutes=1)
 SKEW: Final = timedelta(seconds=2)
-"""How far two clocks may differ; an answer of the database may take as long."""
+"""The time by which two clocks may differ; an answer of the database may take as long."""
 PINNED: Final = timedelta(minutes=10)
 MAX_OF_A_KIND: Final = 5
 _GROWTH: Final = timedelta(seconds=30)

@@ -58,7 +58,7 @@ class Peak(Figures):
 
 @dataclass(frozen=True)
 class Forecast(Figures):
-    """What becomes due in the next hour by minute, in the next day by hour, and in the next 30 days by day.
+    """The tasks that become due in the next hour by minute, in the next day by hour, and in the next 30 days by day.
 
     The first bar and the last one are parts of a minute, an hour or a day: all bars together are the whole time.
 

@@ -43,7 +43,7 @@ class Limited(Figures):
 
 
 class Waits(NamedTuple):
-    """What waits for limits, the first to have become due first, and the levels in which all due tasks do."""
+    """The tasks that wait for limits, the first to have become due first, and the levels in which all due tasks do."""
 
     limited: list[Limited]
     levels: frozenset[Level]

@@ -28,12 +28,12 @@ RECENT = timedelta(hours=1)
 MAX_RUNNING = 2000
 """The most running tasks that are read."""
 LATE = timedelta(seconds=5)
-"""How long a task is due before it counts as late: executors look for tasks several times a second."""
+"""The time for which a task is due before it counts as late: executors look for tasks several times a second."""
 
 
 @dataclass
 class Look:
-    """What was read so far; everything is read when it is first asked for."""
+    """A snapshot of the database; each part is read when it is first asked for."""
 
     alias: str
 
@@ -44,7 +44,7 @@ class Look:
 
     @cached_property
     def host_ahead(self) -> timedelta:
-        """How far the clock of this host is ahead of the database's, to within the duration of a query."""
+        """The time by which the clock of this host is ahead of the database's, to within the duration of a query."""
         return self._reading[1]
 
     @cached_property
@@ -89,7 +89,7 @@ class Look:
 
     @cached_property
     def due(self) -> dict[str, int]:
-        """How many tasks of each queue are due, exact up to a bound for each level."""
+        """The number of due tasks of each queue, exact up to a bound for each level."""
         counts: Counter[str] = Counter()
         for level, count in self.due_levels.items():
             counts[level.queue] += count
@@ -97,7 +97,7 @@ class Look:
 
     @cached_property
     def due_levels(self) -> dict[Level, int]:
-        """How many tasks of each level are due, exact up to a bound."""
+        """The number of due tasks of each level, exact up to a bound."""
         return waiting.count_due(self.alias, self.agenda)
 
     @cached_property
@@ -125,7 +125,7 @@ class Look:
 
     @cached_property
     def survey(self) -> "Surveyed":
-        """What the latest survey has shown."""
+        """The result of the latest survey."""
         row = survey.read(self.alias)
         return Surveyed(row.taken_at, row.data) if row and isinstance(row.data, dict) else Surveyed(None, {})
 
@@ -146,7 +146,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """What a survey has shown; ``taken_at`` is None if there was none."""
+    """The result of a survey; ``taken_at`` is None if there was none."""
 
     taken_at: datetime | None
     data: dict[str, Any]

@@ -40,7 +40,7 @@ class LiveExecutor(Figures):
 
 @dataclass(frozen=True)
 class Overview(Figures):
-    """What is going on at the moment ``now``; ``series`` and ``rates`` are those of the last ``span``."""
+    """The state of tasks and executors at ``now``; ``series`` and ``rates`` are those of the last ``span``."""
 
     now: datetime
     span: str

@@ -30,7 +30,7 @@ class Durations(Figures):
 
     @property
     def count(self) -> int:
-        """How many durations there are."""
+        """The number of durations."""
         return sum(self.buckets)
 
     @property
@@ -111,13 +111,13 @@ class Runs(Figures):
 
     @cached_property
     def lateness(self) -> Durations:
-        """How late first attempts started."""
+        """The lateness of first attempts."""
         cell = self._sum
         return Durations(folded(cell.late), cell.late_sum, cell.late_max)
 
     @cached_property
     def run_time(self) -> Durations:
-        """How long runs took."""
+        """The duration of runs."""
         cell = self._sum
         return Durations(folded(cell.took), cell.took_sum, cell.took_max)
 

@@ -14,7 +14,7 @@ from django_delayed_tasks.store.sql.escapes import without_unstorable
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.support.visible import unseen_in
 from django_delayed_tasks.triggers import Trigger, parse
-from django_delayed_tasks.triggers.values import LONGEST, OUT_OF_RANGE, is_in_range
+from django_delayed_tasks.triggers.values import MAX_SPAN, OUT_OF_RANGE, is_in_range
 
 PRIORITIES = range(-100, 101)
 
@@ -69,7 +69,7 @@ def valid_code(biz_code: Any) -> str:
 
 
 HASH = "; pass a hash of it: hashlib.sha256(num.encode()).hexdigest()"
-"""What the error about a number that is too long says in addition."""
+"""The addition to the error about a number that is too long."""
 
 
 def valid_part(biz_num: Any) -> str:
@@ -222,7 +222,7 @@ def valid_moment(value: Any, field: str = "when") -> datetime:
 
 
 def _valid_delta(value: timedelta, field: str) -> timedelta:
-    if abs(value) > LONGEST:
+    if abs(value) > MAX_SPAN:
         raise InvalidTask(field, value, "is more than a hundred years")
     return value
 

@@ -17,7 +17,7 @@ from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger
 
 NEAR: Final = timedelta(seconds=1)
-"""How far a task may be from a moment that the test gives as a timedelta, unless it says otherwise."""
+"""The time by which a task may differ from a moment that the test gives as a timedelta, unless it says otherwise."""
 MAX_SHOWN: Final = 10
 """Tasks that a message shows."""
 

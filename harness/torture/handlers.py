@@ -14,7 +14,7 @@ from asgiref.sync import sync_to_async
 from django_delayed_tasks import Retry, TaskHandler
 from django_delayed_tasks.outcomes import Done, Outcome
 from harness.torture import hooks
-from harness.torture.codes import FOREIGN, MOST, concurrency_key
+from harness.torture.codes import FOREIGN, MAX_RUNNING, concurrency_key
 from harness.torture.misuse import ENDS, MISUSES, OF_ANOTHER, fork, misuse
 from harness.torture.observing import observe
 from harness.torture.texts import AS_TOLD, text_of_claim
@@ -182,7 +182,7 @@ class Limited(Ledgered):
     """A handler of which two run at a time in the whole cluster."""
 
     biz_code = "t-limited"
-    max_concurrent = MOST["t-limited"]
+    max_concurrent = MAX_RUNNING["t-limited"]
 
     def work(self, task: Any) -> None:
         time.sleep(task.biz_ext.get("seconds", 0.0) / 10)
@@ -192,7 +192,7 @@ class Keyed(Limited):
     """A handler of which one runs at a time for each last digit of the number."""
 
     biz_code = "t-keyed"
-    max_concurrent = MOST["t-keyed"]
+    max_concurrent = MAX_RUNNING["t-keyed"]
 
     def concurrency_key(self, task: Any) -> str:
         return concurrency_key(task.biz_code, task.biz_num)

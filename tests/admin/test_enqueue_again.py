@@ -125,7 +125,7 @@ def test_reasons_are_said_once_each(boss: Client) -> None:
 
 
 def test_all_that_match_are_the_latest_and_that_is_said(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(again, "MOST", 1)
+    monkeypatch.setattr(again, "MAX_RUNS", 1)
     ran("old")
     of = ran("new")
     boxes = {"action": "enqueue_again", "_selected_action": [of.pk], "select_across": "1", "index": "0"}

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -14,11 +15,18 @@ IGNORED = shutil.ignore_patterns("__pycache__", "*.sqlite3*", "files", "network"
 
 
 @pytest.fixture
-def copy_of(tmp_path: Path, own_database: dict[str, Any]) -> Callable[[str], Example]:
+def short_path() -> Iterator[Path]:
+    """A folder in whose path a socket fits, as in users' projects; in the folders of pytest it may not."""
+    with TemporaryDirectory(prefix="ddt-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def copy_of(short_path: Path, own_database: dict[str, Any]) -> Callable[[str], Example]:
     """``copy_of("crawler")``: the example, with the database of this run in its settings."""
 
     def copy(name: str) -> Example:
-        folder = tmp_path / name
+        folder = short_path / name
         shutil.copytree(EXAMPLES / name, folder, ignore=IGNORED)
         if own_database:
             [module] = folder.glob("*/settings.py")

@@ -35,7 +35,7 @@ MAX_QUEUES: Final = 100
 """The most queues that the filter offers, unless handlers name more: anything may be the name of a task's queue."""
 
 SLACK: Final = timedelta(minutes=5)
-"""How much later than its neighbors a run may have been written."""
+"""The time by which a run may have been written later than its neighbors."""
 
 FOLDED: Final = "admin/django_delayed_tasks/filter.html"
 """The template of filters that are folded into a bar above the list."""

@@ -60,7 +60,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Picture:
-    """What a template draws, with the table behind it."""
+    """A chart that a template draws, with the table behind it."""
 
     label: str
     columns: SafeString

@@ -25,7 +25,7 @@ CONFIRMED: Final = "confirmed"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the user is asked: in a sentence, with its effect, about ``count`` rows, of which some are listed.
+    """A question to the user: a sentence, with its effect, about ``count`` rows, of which some are listed.
 
     ``yes`` is the text of the button, with the ``count`` of rows and how it is ``shown``.
     """
@@ -46,7 +46,7 @@ class Question:
 
     @property
     def button(self) -> str:
-        """What the button says: how many rows it changes, or all of them if they were not counted."""
+        """The label of the button: the number of rows that it changes, or all of them if they were not counted."""
         if self.count > COUNTED:
             return _("Yes, all of them")
         return str(self.yes % {"count": self.count, "shown": number_text(self.count)})

@@ -1,4 +1,4 @@
-"""What actions do to tasks, and what the user is asked before."""
+"""The actions on tasks, and the questions that come before them."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ SEVERAL: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What an action does: ``do`` changes the rows that are in the versions given, and returns their ids.
+    """The verb of an action: ``do`` changes the rows that are in the versions given, and returns their ids.
 
     ``yes``: what the button says, with the ``count`` of rows and how it is ``shown``. ``asks_from``: the number of
     selected rows from which on the user is asked; None if the effect can be undone, so that the user is asked only

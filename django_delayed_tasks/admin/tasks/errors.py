@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-MOST: Final = 2_000
+MAX_TASKS: Final = 2_000
 """The tasks that failed last and are grouped."""
 FAILED: Final = TaskStatus.FAILED
 EXCEPTION: Final = re.compile(r"(?P<error>[\w.]+)(: (?P<message>.*))?", re.ASCII)
@@ -88,25 +88,25 @@ class Group:
 
 
 class Latest(NamedTuple):
-    """The tasks that failed last, the latest first; ``note`` says which they are if there are more than ``MOST``."""
+    """The tasks that failed last, the latest first; ``note`` says which, if there are more than ``MAX_TASKS``."""
 
     failures: Sequence[Failure]
     note: str
 
 
 def latest_failures(request: HttpRequest) -> Latest:
-    """Return the tasks that failed last, at most ``MOST``."""
+    """Return the tasks that failed last, at most ``MAX_TASKS``."""
     tasks: QuerySet[Any] = Task.objects.using(settings.DATABASE).filter(status=FAILED)
-    keys = Order(tasks, frozenset({FAILED}), look_of(request).agenda).keys(MOST + 1)
+    keys = Order(tasks, frozenset({FAILED}), look_of(request).agenda).keys(MAX_TASKS + 1)
     note = _("More than %(most)s tasks have failed. These are the %(most)s that failed last.")
     if keys is None:  # those that come first in the claim index
-        keys = list(tasks.order_by(*BY_LEVEL).values_list("pk", flat=True)[: MOST + 1])
+        keys = list(tasks.order_by(*BY_LEVEL).values_list("pk", flat=True)[: MAX_TASKS + 1])
         note = _(
             "More than %(most)s tasks have failed, in too many queues and priorities to find those that failed last. "
             "These are %(most)s of them."
         )
-    shown = note % {"most": columns.number_text(MOST)} if len(keys) > MOST else ""
-    of_keys = tasks.order_by().filter(pk__in=keys[:MOST])
+    shown = note % {"most": columns.number_text(MAX_TASKS)} if len(keys) > MAX_TASKS else ""
+    of_keys = tasks.order_by().filter(pk__in=keys[:MAX_TASKS])
     rows = of_keys.values_list("pk", "biz_code", "claim_at", Right("last_error", 500))
     found = [Failure(key, code, *error_of(end), failed_at) for key, code, failed_at, end in rows]
     return Latest(sorted(found, key=lambda failure: (failure.failed_at, failure.key), reverse=True), shown)
@@ -137,7 +137,7 @@ class ErrorFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: "admin.ModelAdmin[Any]") -> Iterator[tuple[str, str]]:
         label = _("%(error)s (of the %(most)s tasks that failed last)")
         for error in request.GET.getlist(self.parameter_name)[-1:]:
-            yield error, label % {"error": error, "most": columns.number_text(MOST)}
+            yield error, label % {"error": error, "most": columns.number_text(MAX_TASKS)}
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         if not self.value():

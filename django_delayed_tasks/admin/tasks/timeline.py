@@ -1,4 +1,4 @@
-"""What has happened to a task, and what comes next: from its row and its history, the latest first."""
+"""The timeline of a task, past and future: from its row and its history, the latest first."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

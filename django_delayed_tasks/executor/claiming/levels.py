@@ -24,10 +24,10 @@ QUICK = 0.003
 """Seconds by which full scans may exceed the quickest one while every reading is still a full scan."""
 SHARE = 0.01
 """The fraction of the time that slow full scans may take."""
-RAREST_IDLE, RAREST_BUSY = 2.0, 10.0
+MAX_PAUSE_IDLE, MAX_PAUSE_BUSY = 2.0, 10.0
 """Seconds between two full scans at most, however slow they are: when idle, and while due tasks are being claimed."""
 
-SMALLEST = 32
+MIN_SHARE = 32
 """The smallest share of a level, however many other levels are due: each claim costs a statement."""
 FRESH = 0.05
 """Seconds for which an agenda counts as current; after that, tasks of other levels may have become due.
@@ -55,7 +55,7 @@ class FullScans:
         excess = min(self._took) - self._quickest
         if excess < QUICK:
             return 0.0
-        pause = min(excess / SHARE, RAREST_IDLE if is_idle else RAREST_BUSY)
+        pause = min(excess / SHARE, MAX_PAUSE_IDLE if is_idle else MAX_PAUSE_BUSY)
         return max(0.0, self._last + pause - clock.monotonic())
 
 
@@ -149,9 +149,9 @@ class RoundRobin:
 
     def share(self, wanted: int) -> int:
         """Return how many of the ``wanted`` tasks to claim from the next level."""
-        first = self.due[: wanted // SMALLEST + 1]  # with more than these, it is SMALLEST anyway
+        first = self.due[: wanted // MIN_SHARE + 1]  # with more than these, it is SMALLEST anyway
         equals = len([level for level in first if level.priority == first[0].priority])
-        return min(wanted, max(SMALLEST, -(-wanted // equals)))
+        return min(wanted, max(MIN_SHARE, -(-wanted // equals)))
 
     def took(self, count: int, wanted: int) -> None:
         """Note that ``count`` tasks were claimed from the next level; if fewer than ``wanted``, it is exhausted."""

@@ -106,9 +106,8 @@ class Lanes:
         if clock.monotonic() >= self._search_at:
             self._search()
         due = [lane for lane in self._lanes.values() if lane.open or lane.freed]
-        self._held.wake_lanes_when_thread_frees = (
-            True  # before the room is looked at, so that no end of a run is missed
-        )
+        # Before the room is looked at, so that no end of a run is missed.
+        self._held.wake_lanes_when_thread_frees = True
         seconds = [self._serve(lane) for lane in sorted(due, key=lambda lane: (-lane.priority, lane.served_at))]
         self.lacking = {lane.code for lane in due if self.room.of(lane.handler) <= 0}
         self._held.wake_lanes_when_thread_frees = bool(self.lacking)

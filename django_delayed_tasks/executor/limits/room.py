@@ -1,4 +1,4 @@
-"""How many tasks of limited codes to claim now: as many as find a thread by the time they have been claimed."""
+"""The number of tasks of limited codes to claim now: as many as find a thread by the time they have been claimed."""
 
 from threading import Lock
 from typing import Final

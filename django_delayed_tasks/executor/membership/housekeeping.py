@@ -30,7 +30,7 @@ TICK = 0.2
 FLUSH_EVERY = 3.0
 """Seconds between two flushes of the tally: what a crash loses of the statistics."""
 OUTLIVES_HISTORY = timedelta(days=1)
-"""How much longer the row of an ended executor is kept than runs that may name it; some were reaped after it ended."""
+"""The time for which an ended executor's row outlives runs that may name it; some were reaped after it ended."""
 
 
 @dataclass(slots=True)

@@ -148,7 +148,7 @@ def run_executor(
 
 
 class _Progress:
-    """How far a drain has come: what of this process has ended since, by outcome.
+    """The progress of a drain: the runs of this process that have ended since, by outcome.
 
     Claims that were released, as those that wait for a slot of their key, have not ended. Tasks that expired have, and
     are no runs.

@@ -22,7 +22,7 @@ logger = Log(__name__)
 
 PATIENCE = 5.0
 """Seconds that a client may take to send its request and to read the answer, and a process to answer its supervisor."""
-MOST = 16
+MAX_CONNECTIONS = 16
 """Connections at a time; a further one takes the place of the client that has been slow for longest."""
 BACKLOG = 128
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -31,7 +31,7 @@ JSON = "application/json"
 
 
 class Page(NamedTuple):
-    """What is answered."""
+    """An answer."""
 
     code: int
     kind: str
@@ -122,9 +122,9 @@ class _BoundedMixIn(ThreadingMixIn):
         """Serve a connection in a thread, unless there are too many whose pages are being made."""
         with self._lock:
             slow = [one for one, since in self._since.items() if since is not None]
-            if len(self._since) >= MOST and slow:
+            if len(self._since) >= MAX_CONNECTIONS and slow:
                 self._cut_off(slow[0])
-            is_full = len(self._since) >= MOST
+            is_full = len(self._since) >= MAX_CONNECTIONS
             if not is_full:
                 self._since[request] = clock.monotonic()
         if is_full:

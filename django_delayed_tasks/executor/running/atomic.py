@@ -48,7 +48,7 @@ LEFT_OPEN = (
 UNCOMMITTED = "the transaction of this run was not committed: autocommit was off when it began"
 
 TRIES = 3
-"""How often an atomic run's transaction is tried in one attempt, when transient errors such as deadlocks end it."""
+"""The number of tries of an atomic run's transaction in one attempt, if transient errors such as deadlocks end it."""
 
 
 def settle_with_retries(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settlement]]) -> Settled:

@@ -41,7 +41,7 @@ class GivenBack(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class RaisedError:
-    """What a handler raised; ``text`` is the traceback."""
+    """An error that a handler raised; ``text`` is the traceback."""
 
     error: BaseException
     text: str

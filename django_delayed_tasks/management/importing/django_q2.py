@@ -22,7 +22,7 @@ from django_delayed_tasks.triggers.values import MAX_CAUGHT_UP
 OPTIONS = frozenset(
     ("hook", "save", "sync", "cached", "ack_failure", "iter_count", "iter_cached", "chain", "broker", "timeout")
 )
-"""What django-q2 takes out of the keyword arguments: the function does not get it."""
+"""The keyword arguments that django-q2 takes for itself: the function does not get it."""
 QUEUE = ("cluster", "broker_name")
 UNNEEDED = frozenset(("group", "task_name", "save", "cached", "ack_failure"))
 """The options that only say how a result is kept, or whether a run that failed is repeated."""
@@ -33,7 +33,7 @@ MAX_REPEATS = 10_000
 
 
 class Call(NamedTuple):
-    """How django-q2 calls the function."""
+    """The call that django-q2 makes of the function."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]

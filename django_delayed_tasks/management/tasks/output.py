@@ -1,4 +1,4 @@
-"""What ``manage.py tasks`` writes: rows as aligned text, or as JSON; hidden values are hidden here, too."""
+"""The output of ``manage.py tasks``: rows as aligned text, or as JSON; hidden values are hidden here, too."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What the verbs of ``manage.py tasks`` that change tasks do; each returns how many tasks it changed."""
+"""The verbs of ``manage.py tasks`` that change tasks; each returns how many tasks it changed."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple

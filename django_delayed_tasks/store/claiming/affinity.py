@@ -49,7 +49,7 @@ def share(request: ClaimRequest, multiplier: int = OWN, task_id: str = "id") -> 
 STEAL_STEP, CONTESTED_STEAL = 8, 2
 """Steal size: start at 8 rows, grow by 8 after each uncontested steal; 2 when stealing itself is contested."""
 LEFT_BEHIND = timedelta(seconds=10)
-"""How much longer other executors' tasks may wait than this executor's own; beyond that they are claimed first."""
+"""The time by which other executors' tasks may wait longer than this one's own; beyond that they are claimed first."""
 _steal_sizes: dict[tuple[str, int], int] = {}
 """By alias and executor: the steal size."""
 

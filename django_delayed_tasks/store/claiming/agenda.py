@@ -37,7 +37,7 @@ class Level(NamedTuple):
 
     @property
     def key(self) -> LevelKey:
-        """What tells the level from all others."""
+        """The key that tells the level from all others."""
         return self.lane, self.queue, self.priority
 
 

@@ -17,7 +17,7 @@ from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """What one executor asks for from one level.
+    """The request of one executor for tasks of one level.
 
     Attributes:
         watermark: a moment before which nothing claimable is expected; None if it is unknown.
@@ -44,7 +44,7 @@ class ClaimRequest:
 
 
 MARGIN = timedelta(seconds=5)
-"""How far the watermark of a level stays behind its earliest pending task. A row below the watermark, of a transaction
+"""The time by which a level's watermark is behind its earliest pending task. A row below it, of a transaction
 that was committed late, is found by the next full scan."""
 _FIRST = datetime.min.replace(tzinfo=UTC)
 

@@ -71,7 +71,7 @@ def read_places(alias: str, executor: int, places: Mapping[Place, int], rescues_
 
 
 class ClaimChoice(NamedTuple):
-    """What is to be claimed and blocked.
+    """The tasks to be claimed and blocked.
 
     Attributes:
         tasks: the tasks to claim, as they will be once they are claimed.
@@ -88,7 +88,7 @@ class ClaimChoice(NamedTuple):
 
 
 class ClaimResult(NamedTuple):
-    """What has become of the tasks.
+    """The result of a claim of limited tasks.
 
     Attributes:
         won: the tasks that are now RUNNING in this executor's name.

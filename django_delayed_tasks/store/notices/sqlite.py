@@ -18,10 +18,10 @@ from django_delayed_tasks.store import notices
 from django_delayed_tasks.store.notices import CannotListen, Notice
 
 SUFFIX: Final = "-notices"
-LONGEST: Final = 4096
+MAX_NOTICE: Final = 4096
 """Bytes read of a datagram: more than a queue's name takes."""
 TRIES: Final = 5
-"""How often a folder is made that other listeners remove when they end."""
+"""The number of times that a folder is made which other listeners remove when they end."""
 
 
 def can_notify(alias: str) -> bool:
@@ -119,7 +119,7 @@ class Subscription:
         notices = []
         with suppress(BlockingIOError):
             while True:
-                notices.append(Notice.parsed(self._socket.recv(LONGEST)))
+                notices.append(Notice.parsed(self._socket.recv(MAX_NOTICE)))
         return notices
 
     def close(self) -> None:

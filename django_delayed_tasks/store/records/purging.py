@@ -39,7 +39,7 @@ ALL: Final = AllBut(frozenset())
 
 
 class PurgeResult(NamedTuple):
-    """What one call of :func:`purge` did: the number of rows ``deleted``, and the id after which the next continues."""
+    """The result of one :func:`purge`: the number of rows ``deleted``, and the id after which the next continues."""
 
     deleted: int
     position: int
@@ -97,7 +97,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Reader:
-    """What is read of one table for its purge."""
+    """The part of one table that is read for its purge."""
 
     alias: str
     rows_of: Aging

@@ -28,7 +28,7 @@ KEPT: Final[Mapping[int, timedelta]] = {
     HOUR: timedelta(days=32),
     DAY: timedelta(days=400),
 }
-"""How long the rows of each grain are kept."""
+"""The time for which the rows of each grain are kept."""
 _AT_ONCE: Final = 200
 """Rows of one statement."""
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -46,7 +46,7 @@ _UNKNOWN: Final = (0,) * len(FINE)
 
 
 Key = tuple[str, int, str]
-"""What runs are counted by: code, outcome, and error, which is empty unless they failed."""
+"""The columns by which runs are counted: code, outcome, and error, which is empty unless they failed."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from django_delayed_tasks.triggers import Trigger, parse_stored
 NAME: Final = "survey"
 """The name of the row."""
 BY_MINUTE: Final = timedelta(hours=25)
-"""How far ahead due times are told apart by the minute; further ahead they are by the hour."""
+"""The time ahead for which due times are told apart by the minute; further ahead they are by the hour."""
 BY_HOUR: Final = timedelta(days=32)
 LATER: Final = -1
 """Stands for the minute of a task that is not pending, that is due later than ``BY_HOUR``, or that recurs."""
@@ -60,7 +60,7 @@ class Recurring(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """What one range of primary keys holds; ``last`` is the last key of it, None if the table ends before it."""
+    """The contents of one range of primary keys; ``last`` is the last key of it, None if the table ends before it."""
 
     last: int | None
     tasks: list[Found]
@@ -69,7 +69,7 @@ class Portion(NamedTuple):
 
 @dataclass
 class Survey:
-    """What the portions so far have shown; times are minutes since 1970."""
+    """The sum of the portions so far; times are minutes since 1970."""
 
     began: datetime
     position: int = 0

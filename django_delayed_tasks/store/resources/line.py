@@ -27,11 +27,11 @@ LOOK_AHEAD: Final = 64
 LAST: Final = 2**62
 """The place of a caller that is not in the wait queue: after every waiter."""
 GONE: Final = timedelta(seconds=30)
-"""How long after its expiry a place is deleted."""
+"""The time after its expiry at which a place is deleted."""
 
 
 class View(NamedTuple):
-    """What a caller sees of the wait queue.
+    """The part of the wait queue that a caller sees.
 
     That is how many waiters are ahead of it, whether it is in the wait queue itself, and the free resources as
     (id, version), least recently used first.

@@ -43,7 +43,7 @@ _ONE_STATEMENT = 100
 
 
 class WantedResource(NamedTuple):
-    """What a caller wants to lease: any resource of a pool, or the one of this name."""
+    """The resource that a caller wants to lease: any one of a pool, or the one of this name."""
 
     pool: str
     name: str = ""
@@ -69,11 +69,11 @@ class RenewalResult(NamedTuple):
 
 
 Term = tuple[timedelta, datetime | None]
-"""How long a lease lasts: for its ttl, and at least until this moment."""
+"""The duration of a lease: for its ttl, and at least until this moment."""
 
 
 class Details(NamedTuple):
-    """What the holder of a resource can see of it."""
+    """The part of a resource that its holder can see."""
 
     name: str
     payload: Any
@@ -279,7 +279,7 @@ def _write(alias: str, sql: str, parameters: Sequence[Any], may_try_again: MayTr
 
 FREE_PAGE: Final = 100
 BEFORE_ALL: Final = Resource(id=0, busy_before=clock.EPOCH)
-"""What the first page comes after."""
+"""The key that the first page comes after."""
 
 
 def free_page_after(alias: str, pool: str, last: Resource) -> list[Resource]:

@@ -1,4 +1,4 @@
-"""How far limits are used up, for pages and commands: read, and nothing locked."""
+"""The use of limits, for pages and commands: read, and nothing locked."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ _ONE_STATEMENT: Final = 50
 
 
 class SlotUse(NamedTuple):
-    """How many slots of a code are held by runs, and how many others were taken a short time ago."""
+    """The number of slots of a code that are held by runs, and of others that were taken a short time ago."""
 
     held: int
     recent: int

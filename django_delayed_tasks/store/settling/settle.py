@@ -28,7 +28,7 @@ from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_transaction, is_lock_timeout
 
-LARGEST = 500
+MAX_BATCH = 500
 """The number of settlements at which a chunk is full."""
 MAX_TEXT = 1_000_000
 """The number of characters of results and errors at which a chunk is full; a server may limit statements to 16 MB."""
@@ -38,7 +38,7 @@ _Work = Callable[[CursorWrapper], "SettleResult"]
 
 
 class Wait(Enum):
-    """How long to wait for rows and tables that other transactions have locked."""
+    """The time to wait for rows and tables that other transactions have locked."""
 
     FOREVER = auto()
     """As long as the connection allows."""
@@ -48,7 +48,7 @@ class Wait(Enum):
 
 
 class SettleResult(NamedTuple):
-    """What became of the claims that were held, and the claims that remain unsettled because their rows are locked.
+    """The next states of the claims that were held, and the claims that remain unsettled because their rows are locked.
 
     ``claimed``: the tasks that were claimed in the same transaction.
     """
@@ -151,7 +151,7 @@ def _settle_unlocked(cursor: CursorWrapper, alias: str, settlements: Sequence[Se
 
 
 class _DuringRun(NamedTuple):
-    """What callers have done to a task while it ran."""
+    """The changes that callers have made to a task while it ran."""
 
     is_deferred: bool
     is_cancelled: bool
@@ -285,7 +285,7 @@ class Chunk:
         self.settlements.append(settlement)
         if settlement.result or settlement.error:
             self._text += len(settlement.result or "") + len(settlement.error)
-        return len(self.settlements) == LARGEST or self._text > MAX_TEXT
+        return len(self.settlements) == MAX_BATCH or self._text > MAX_TEXT
 
 
 def in_chunks(settlements: Iterable[Settlement]) -> Iterator[list[Settlement]]:

@@ -17,7 +17,7 @@ RESULT_CHANGED = "the database cannot store all characters of the result: they w
 
 
 class Settlement(NamedTuple):
-    """How one claim ends: what the history says, and what becomes of the task.
+    """The end of one claim: the outcome for the history, and the next state of the task.
 
     Attributes:
         then: what becomes of the task.

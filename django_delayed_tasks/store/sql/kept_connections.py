@@ -32,7 +32,7 @@ LEFT_OPEN = "the handler of this run left a transaction open on {!r}: what it wr
 _MAX_CHAIN = 20
 """The causes of an error that are looked at; an error may be its own."""
 losses = 0
-"""How many connections of this process were found to work no longer: when it grows, others may not work either."""
+"""The number of this process's connections that were found to be lost: when it grows, others may not work either."""
 
 
 def keep() -> list[BaseDatabaseWrapper]:

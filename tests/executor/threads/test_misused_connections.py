@@ -87,7 +87,7 @@ class Handlers:
         self.found += [fresh(alias) for alias in ALIASES]
 
 
-def test_wrappers_that_a_project_puts_around_each_connection_cost_no_reconnection(worker: OneWorker) -> None:
+def test_wrappers_that_a_project_puts_around_each_connection_cost_no_reconnection() -> None:
     """Such as those of a tracer, which a receiver of ``connection_created`` adds."""
     numbers: list[int] = []
 
@@ -105,9 +105,10 @@ def test_wrappers_that_a_project_puts_around_each_connection_cost_no_reconnectio
     handler_of(handle, max_attempts=1)
     connection_created.connect(wrap)
     try:
-        for number in range(4):
-            add(str(number))
-            worker.run()
+        with one_worker() as worker:
+            for number in range(4):
+                add(str(number))
+                worker.run()
     finally:
         connection_created.disconnect(wrap)
     assert len(set(numbers[1:])) == 1

@@ -56,7 +56,7 @@ class Dialect:
 
     for_update = " FOR UPDATE"
     in_union = "({})"
-    """How a SELECT with an order and a limit is written in a union. Not as a derived table: MariaDB would write a
+    """The form of a SELECT with an order and a limit in a union. Not as a derived table: MariaDB would write a
     temporary table on disk for each that has long texts.
     """
     driving_join = "JOIN"

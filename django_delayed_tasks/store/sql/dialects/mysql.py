@@ -49,7 +49,7 @@ def note_own_transaction(
 
 
 _NO_MORE = -1
-"""What the driver returns if there is no other result."""
+"""The value that the driver returns if there is no other result."""
 
 
 class MySQL(Dialect):
