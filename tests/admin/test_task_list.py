@@ -17,6 +17,7 @@ from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.waiting import read_agenda
+from tests.admin.actions import do
 from tests.admin.pages import footer_of, numbers_of, rows_of
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, TRACEBACK, executor, list_of, new_task, task
 
@@ -261,6 +262,13 @@ class TestStatements:
         with CaptureQueriesContext(connection) as context:
             read_agenda(settings.DATABASE)
         return [query["sql"] for query in context.captured_queries]
+
+    def test_an_action_reads_the_agenda_once(self, boss: Client) -> None:
+        row = task()
+        first, *_ = self.agenda()
+        with CaptureQueriesContext(connection) as context:
+            do(boss, "run_now", row)
+        assert [query["sql"] for query in context.captured_queries].count(first) == 1
 
     def test_texts_and_data_are_not_read(self, boss: Client) -> None:
         task(biz_ext={"big": "value"}, last_error="an error")
