@@ -141,7 +141,7 @@ class Tables:
             Column(_("last day"), "number", lambda day: number_text(max(day.count, counts[day.code, day.error]))),
             Column(_("lost"), "number", lambda day: number_text(day.lost)),
             Column(_("for good"), "number", lambda day: number_text(day.final)),
-            Column(_("latest"), "", lambda day: self._moment(of_hour.get((day.code, day.error), day).latest)),
+            Column(_("latest"), "", lambda day: f"{local(of_hour.get((day.code, day.error), day).latest):%H:%M}"),
         ]
         rows = sorted((of_hour | of_day).values(), key=lambda day: (-counts[day.code, day.error], -day.count))
         empty = _("No run has gone wrong in the last day.")
