@@ -131,7 +131,7 @@ class Look:
 
     @cached_property
     def totals(self) -> Mapping[TaskStatus, int]:
-        """How many tasks had each status in the latest survey, of which nothing else is read; empty if none was."""
+        """The number of tasks in each status in the latest survey, of which nothing else is read; empty if none was."""
         return survey.read_totals(self.alias)
 
     def serving(self, queue: str) -> list[Executor]:

@@ -28,7 +28,7 @@ else:
 PORTION: Final = 500
 """The number of rows that one transaction changes."""
 SECONDS: Final = 15.0
-"""How long a request goes on with all rows that match: many web servers end one that takes 30 s."""
+"""The time after which a request stops, and asks about the rows that are left: many web servers end one after 30 s."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
