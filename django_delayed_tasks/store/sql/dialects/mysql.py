@@ -175,6 +175,8 @@ def _reads_json_tables(connection: BaseDatabaseWrapper) -> bool:
             cursor.execute(PROBE)
             return bool(cursor.fetchall())
     except DatabaseError:
+        if not connection.is_usable():  # then it is no answer
+            raise
         return False
 
 
