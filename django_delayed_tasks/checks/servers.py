@@ -19,7 +19,6 @@ NAMES = (
 )  # fmt: skip
 REFUSED_MODES = {"SIMULTANEOUS_ASSIGNMENT", "EMPTY_STRING_IS_NULL"}
 """Modes of MariaDB; its mode ORACLE includes the first one."""
-MAX_SKEW = timedelta(seconds=1)
 
 
 def server_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
@@ -93,7 +92,7 @@ def _cluster_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMe
 
 def _clock_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
     skew = _skew(connection)
-    if skew > MAX_SKEW:
+    if skew > timedelta(seconds=1):
         yield Warning(
             f"On the Galera cluster of the database {alias!r} an executor's heartbeat lies {skew.total_seconds():.1f} "
             "s in the future: the clocks of the nodes differ.",

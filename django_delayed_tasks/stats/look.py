@@ -84,7 +84,7 @@ class Look:
     def paused(self) -> dict[str, datetime]:
         """The paused queues, with the moments from which they are."""
         rows: Any = PausedQueue.objects.using(self.alias).order_by("queue").values_list("queue", "paused_at")
-        return dict(rows[: waiting.MAX_PAUSED])
+        return dict(rows[: waiting.MAX_LEVELS])
 
     @cached_property
     def due(self) -> dict[str, int]:
