@@ -14,8 +14,8 @@ from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.admin.steering import question
+from django_delayed_tasks.admin.steering.row_actions import log
 from django_delayed_tasks.admin.steering.verbs import SEVERAL
-from django_delayed_tasks.admin.tasks.actions import log
 from django_delayed_tasks.function_tasks.enqueuing import enqueue_again, enqueued_by
 from django_delayed_tasks.models import TaskRun
 

@@ -62,6 +62,7 @@ class Held:
         awaited: the number of claims that run on the event loop; a batch counts as one.
         claimed: the number of tasks that were claimed to be run here.
         settled: the number of claims that were settled, released or dropped.
+        ended_on_loop: the number of runs that ended on the event loop.
         limited: those of the claims that may have permits.
         most: the most unfinished claims to hold; the settler is far behind when twice as many are unsettled.
         ended: the settlements that the settler has yet to write; None tells it to end once all are written.
@@ -89,6 +90,7 @@ class Held:
         self._durations: deque[float] = deque()
         self.claimed = 0
         self.settled = 0
+        self.ended_on_loop = 0
         self.ended: SimpleQueue[Settlement | None] = SimpleQueue()
         self.wake_poller = Event()
         # Where the poller itself claims from lanes: see Poller.poll().
@@ -130,6 +132,8 @@ class Held:
                 self._durations.append(seconds)
             else:
                 has_left_loop |= self._leave(claim) is Stage.AWAITED
+        if has_left_loop:
+            self.ended_on_loop += 1
         if self.wake_lanes_when_thread_frees:
             self.wake_lanes.set()
         self._refill(has_left_loop and self.room_on_loop > 0)

@@ -1,9 +1,10 @@
 """The problems that the overview, its banner and ``taskstatus`` show: what is wrong, and what to do about it."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from typing import Any, Final, Literal
@@ -15,6 +16,7 @@ from django_delayed_tasks.handlers import find
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.look import LATE, MAX_RUNNING, Look, look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
@@ -31,10 +33,12 @@ SKEW: Final = timedelta(seconds=2)
 PINNED: Final = timedelta(minutes=10)
 MAX_OF_A_KIND: Final = 5
 _GROWTH: Final = timedelta(seconds=30)
+_NAMESPACE: Final = re.compile(r" \([0-9a-f]+-[0-9]+\)$")
+"""The end of a host's name that tells containers apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Figures):
     """One thing that is wrong, or good to know; ``kind`` is its name for programs, ``subject`` what it is about."""
 
     kind: str
@@ -42,10 +46,6 @@ class Problem:
     text: str
     advice: str
     subject: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return its attributes for JSON."""
-        return asdict(self)
 
 
 def problems(*, using: str | None = None) -> list[Problem]:
@@ -301,4 +301,4 @@ def busy_text(claimed: int, threads: int) -> str:
 
 def host_text(host: str) -> str:
     """Return the name of a host without the namespace of its processes."""
-    return host.partition(" (")[0]
+    return _NAMESPACE.sub("", host)

@@ -1,6 +1,7 @@
 """One look at the tasks' database: each thing that several statistics need is read once."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -13,7 +14,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Executor, PausedQueue, Task
-from django_delayed_tasks.states import ExecutorStatus
+from django_delayed_tasks.states import ExecutorStatus, TaskStatus
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.waiting import Next
@@ -127,6 +128,11 @@ class Look:
         """The result of the latest survey."""
         row = survey.read(self.alias)
         return Surveyed(row.taken_at, row.data) if row and isinstance(row.data, dict) else Surveyed(None, {})
+
+    @cached_property
+    def totals(self) -> Mapping[TaskStatus, int]:
+        """The number of tasks in each status in the latest survey, of which nothing else is read; empty if none was."""
+        return survey.read_totals(self.alias)
 
     def serving(self, queue: str) -> list[Executor]:
         """Return the live executors that serve a queue."""

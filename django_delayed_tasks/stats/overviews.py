@@ -3,11 +3,12 @@
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.stats.backlogs import Backlog, backlog_of
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.findings import Problem, host_text, problems_of
 from django_delayed_tasks.stats.forecasts import Forecast, forecast_of
 from django_delayed_tasks.stats.look import look
@@ -22,7 +23,7 @@ Span = Literal["hour", "day", "week"]
 
 
 @dataclass(frozen=True, slots=True)
-class LiveExecutor:
+class LiveExecutor(Figures):
     """An executor that is alive, with the number of tasks that it has claimed."""
 
     id: int
@@ -36,17 +37,9 @@ class LiveExecutor:
     is_stopping: bool
     heartbeat_age: timedelta
 
-    def as_json(self) -> dict[str, Any]:
-        """Return its attributes for JSON."""
-        return {
-            "id": self.id, "name": self.name, "host": self.host, "pid": self.pid, "threads": self.threads,
-            "claimed": self.claimed, "queues": self.queues, "exclude_queues": self.exclude_queues,
-            "is_stopping": self.is_stopping, "heartbeat_age": round(self.heartbeat_age.total_seconds(), 3),
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
-class Overview:
+class Overview(Figures):
     """The state of tasks and executors at ``now``; ``series`` and ``rates`` are those of the last ``span``."""
 
     now: datetime
@@ -61,23 +54,6 @@ class Overview:
     failures_of_hour: list[Failures]
     failures_of_day: list[Failures]
     pools: list[Pool]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return everything for JSON; durations are in seconds."""
-        return {
-            "now": self.now.isoformat(),
-            "problems": [problem.as_json() for problem in self.problems],
-            "executors": [executor.as_json() for executor in self.executors],
-            "backlog": self.backlog.as_json(),
-            "forecast": self.forecast.as_json(),
-            "last_hour": self.last_hour.as_json(),
-            "span": self.span,
-            "series": [runs.as_json() for runs in self.series],
-            "rates": [runs.as_json() for runs in self.rates],
-            "failures_of_hour": [failures.as_json() for failures in self.failures_of_hour],
-            "failures_of_day": [failures.as_json() for failures in self.failures_of_day],
-            "pools": [pool.as_json() for pool in self.pools],
-        }
 
 
 def overview(span: Span = "hour", *, using: str | None = None) -> Overview:

@@ -4,10 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, Final
 
 from django_delayed_tasks.models.rollups import BOUNDS
 from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.look import Look, look
 from django_delayed_tasks.store.records import rollup
 from django_delayed_tasks.store.records.rollup import DAY, HOUR, MINUTE, Cell, RollupSum, folded, merged
@@ -19,7 +21,7 @@ HOURS: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Durations:
+class Durations(Figures):
     """Many durations. ``buckets`` are their numbers up to each of ``BOUNDS``, and above the last of these."""
 
     buckets: Sequence[int]
@@ -61,8 +63,11 @@ class Durations:
 
 
 @dataclass(frozen=True)
-class Runs:
+class Runs(Figures):
     """The runs of one code, or of one period, that ended within ``seconds``."""
+
+    left_out = ("cells",)
+    also = ("outcomes", "lateness", "run_time")
 
     code: str
     start: datetime
@@ -104,16 +109,16 @@ class Runs:
         """Runs per second."""
         return self.total / self.seconds if self.seconds else 0.0
 
-    @property
+    @cached_property
     def lateness(self) -> Durations:
         """The lateness of first attempts."""
-        cell = self._sum()
+        cell = self._sum
         return Durations(folded(cell.late), cell.late_sum, cell.late_max)
 
-    @property
+    @cached_property
     def run_time(self) -> Durations:
         """The duration of runs."""
-        cell = self._sum()
+        cell = self._sum
         return Durations(folded(cell.took), cell.took_sum, cell.took_max)
 
     def plus(self, other: "Runs") -> "Runs":
@@ -126,26 +131,16 @@ class Runs:
     def _count(self, *outcomes: RunOutcome) -> int:
         return sum(self.cells[outcome].runs for outcome in outcomes if outcome in self.cells)
 
+    @cached_property
     def _sum(self) -> Cell:
         total = Cell()
         for cell in self.cells.values():
             total = merged(total, cell)
         return total
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON, in seconds."""
-        return {
-            "code": self.code,
-            "start": self.start.isoformat(),
-            "seconds": self.seconds,
-            "outcomes": self.outcomes,
-            "lateness": self.lateness.as_json(),
-            "run_time": self.run_time.as_json(),
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(Figures):
     """The runs of a code that went wrong with one error, and until when.
 
     ``final`` of them failed for good or came too late, and ``lost`` were cut short and run again, as the others do.
@@ -157,13 +152,6 @@ class Failures:
     final: int
     lost: int
     latest: datetime
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        return {
-            "code": self.code, "error": self.error, "count": self.count, "final": self.final,
-            "lost": self.lost, "latest": self.latest.isoformat(),
-        }  # fmt: skip
 
 
 def rates(last: timedelta = HOURS, *, using: str | None = None) -> list[Runs]:

@@ -19,6 +19,7 @@ from harness.servers.processes import ServerError
 
 CLONE_NEWNET = 0x40000000
 CLIENTS, PEERS = "clients", "peers"
+OWN = "10.83.3.1/24"
 _NETS = {CLIENTS: "10.83.1", PEERS: "10.83.2"}
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -136,6 +137,26 @@ def wires_for(nodes: int) -> Wires:
         return Namespaces(nodes)
     except ServerError:
         return Loopback()
+
+
+@contextmanager
+def own_network() -> Iterator[None]:
+    """Children started inside have a network with one address, which reaches nothing, and which nothing reaches.
+
+    Raises:
+        ServerError: this is not permitted here.
+    """
+    outside = _present_namespace()
+    try:
+        _check(_libc.unshare(CLONE_NEWNET), "unshare")
+        try:
+            for command in ("link set lo up", "link add own type bridge", f"addr add {OWN} dev own", "link set own up"):
+                _ip(command)
+            yield
+        finally:
+            _check(_libc.setns(outside, CLONE_NEWNET), "setns")
+    finally:
+        os.close(outside)
 
 
 def _present_namespace() -> int:

@@ -15,6 +15,20 @@ PAGES = ("docs", "*.md", "harness/site")
 CHROMIUM = (*PACKAGE, "testproject")
 DEPENDS: Mapping[str, Collection[str]] = {
     "make verify": ("harness/verification",),
+    "tests/groupreplication/test_nodes.py": (
+        "django_delayed_tasks/checks/servers.py",
+        "django_delayed_tasks/store",
+        "django_delayed_tasks/backends",
+        "tests/galera/nodes",
+        "tests/groupreplication",
+        "pyproject.toml",
+    ),
+    "tests/seekdb/test_promises.py": (
+        "django_delayed_tasks/migrations",
+        "django_delayed_tasks/store",
+        "harness/engines",
+        "pyproject.toml",
+    ),
     "tests/harness/commands/test_matrix.py": ("noxfile.py", "pyproject.toml"),
     "tests/outside/test_browser.py": CHROMIUM,
     "tests/outside/test_clean_room.py": (*PACKAGE, *PAGES),
@@ -27,8 +41,8 @@ DEPENDS: Mapping[str, Collection[str]] = {
     "tests/outside/test_site_in_browser.py": (*CHROMIUM, *PAGES),
     "tests/outside/test_wagtail.py": PACKAGE,
 }
-"""The model, and the files of tests that need packages from outside, Chromium, a wheel, the built site or another
-environment: what each depends on, besides itself, what `helps` tests, and `ALWAYS`."""
+"""The model, and the files of tests that start clusters or need packages from outside, Chromium, a wheel, the built
+site or another environment: what each depends on, besides itself, what `helps` tests, and `ALWAYS`."""
 
 
 def unaffected() -> list[str]:

@@ -25,6 +25,7 @@ from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import in_sight, page_context
 from django_delayed_tasks.admin.lists.filters import BY_ERROR, FOLDED, CodeFilter
 from django_delayed_tasks.admin.lists.segments import BY_LEVEL, Order
+from django_delayed_tasks.admin.lists.waiting import look_of
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
@@ -93,10 +94,10 @@ class Latest(NamedTuple):
     note: str
 
 
-def latest_failures() -> Latest:
+def latest_failures(request: HttpRequest) -> Latest:
     """Return the tasks that failed last, at most ``MAX_TASKS``."""
     tasks: QuerySet[Any] = Task.objects.using(settings.DATABASE).filter(status=FAILED)
-    keys = Order(tasks, frozenset({FAILED})).keys(MAX_TASKS + 1)
+    keys = Order(tasks, frozenset({FAILED}), look_of(request).agenda).keys(MAX_TASKS + 1)
     note = _("More than %(most)s tasks have failed. These are the %(most)s that failed last.")
     if keys is None:  # those that come first in the claim index
         keys = list(tasks.order_by(*BY_LEVEL).values_list("pk", flat=True)[: MAX_TASKS + 1])
@@ -141,7 +142,7 @@ class ErrorFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         if not self.value():
             return queryset
-        keys = [failure.key for failure in latest_failures().failures if failure.error == self.value()]
+        keys = [failure.key for failure in latest_failures(request).failures if failure.error == self.value()]
         return queryset.filter(status=FAILED, pk__in=keys)
 
 
@@ -156,7 +157,7 @@ class ErrorPages(Base):
         """Show how many tasks failed with each error; a group leads to the list of its tasks, which has the actions."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        failures, note = latest_failures()
+        failures, note = latest_failures(request)
         context = {
             **page_context(self, request, _("Failed tasks by error")),
             "groups": groups(failures),

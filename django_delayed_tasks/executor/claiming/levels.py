@@ -148,7 +148,7 @@ class RoundRobin:
 
     def share(self, wanted: int) -> int:
         """Return how many of the ``wanted`` tasks to claim from the next level."""
-        first = self.due[: wanted // MIN_SHARE + 1]  # with more than these, it is SMALLEST anyway
+        first = self.due[: wanted // MIN_SHARE + 1]  # with more than these, it is MIN_SHARE anyway
         equals = len([level for level in first if level.priority == first[0].priority])
         return min(wanted, max(MIN_SHARE, -(-wanted // equals)))
 

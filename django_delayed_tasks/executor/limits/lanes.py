@@ -195,7 +195,7 @@ class Lanes:
             except Outpaced:
                 lane.note_outpaced()
                 return random.uniform(0, AGAIN)
-            self.room.expected_ends.note_claim(clock.monotonic() - began)
+            self.room.note_claim(clock.monotonic() - began)
             if pause:
                 return max(pause, lane.seconds_until_permits())
         return 0.0
@@ -230,7 +230,7 @@ class Lanes:
 
     def _restock(self, lane: Lane) -> None:
         """Read tasks that are the next to get the slots of runs that end, if many do."""
-        if (places := lane.to_stock(self.serves)) and self.room.expected_ends.count:
+        if (places := lane.to_stock(self.serves)) and self.room.expected_ends(lane.handler):
             found = read_places(self._alias, self._lease.executor, places, self._admission.rescues_below)
             ends, keys = split_expired(lane, lane.without_passed(found), self._clock.now(), self._options.max_rescues)
             if not ends:  # which are noticed when a slot is free

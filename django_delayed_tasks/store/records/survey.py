@@ -22,6 +22,7 @@ from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 from django_delayed_tasks.triggers import Trigger, parse_stored
+from django_delayed_tasks.vendors import vendor_of
 
 NAME: Final = "survey"
 """The name of the row."""
@@ -119,7 +120,7 @@ def _range(after: int, last: int | None) -> str:
 
 def _tasks(cursor: CursorWrapper, alias: str, began: datetime, after: int, last: int | None) -> list[Found]:
     dialect = dialect_of(connections[alias])
-    minutes = _MINUTES[connections[alias].vendor]
+    minutes = _MINUTES[vendor_of(connections[alias])]
     minute = (
         f"CASE WHEN status <> {PENDING} OR trigger_text IS NOT NULL OR claim_at >= %s THEN {LATER}"
         f" WHEN claim_at < %s THEN {minutes} ELSE {minutes} - MOD({minutes}, 60) END"

@@ -71,8 +71,8 @@ def settle(
 ) -> SettleResult:
     """Write the end of these runs; rows that stay locked for longer than ``wait`` do not hold up the others.
 
-    For a claim that is no longer held, nothing is written. In the answer, Then.AGAIN also means that a deferred
-    schedule took effect, and Then.GONE that a cancel request did.
+    For a claim that is no longer held, nothing is written. In the answer, NextState.AGAIN also means that a deferred
+    schedule took effect, and NextState.GONE that a cancel request did.
 
     Of two settlements of one claim the first counts. The call is idempotent: it may be repeated when it is unknown
     whether a COMMIT arrived. ``claim_next`` is called in the same transaction, unless rows are locked.

@@ -13,6 +13,7 @@ from django.utils.module_loading import import_string
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.states import IfExists
+from django_delayed_tasks.vendors import SPEAKS
 
 ColumnType = Literal["int", "text", "json", "moment", "bool"]
 SQL = tuple[str, list[Any]]
@@ -46,6 +47,7 @@ _FOLDER: Final = "django_delayed_tasks.store.sql.dialects"
 _PATHS: Final = {
     "mysql": f"{_FOLDER}.mysql.MySQL",
     "postgresql": f"{_FOLDER}.postgres.PostgreSQL",
+    **dict.fromkeys(SPEAKS, f"{_FOLDER}.postgres.LikePostgreSQL"),
     "sqlite": f"{_FOLDER}.sqlite.SQLite",
 }
 """By the vendor of the database: the class of its dialect, which is imported when it is needed."""
