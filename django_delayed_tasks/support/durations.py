@@ -16,7 +16,7 @@ _UNITS = (
 
 
 MAX_LISTED = 10
-"""Names, tasks or differences that a message lists: a screen of them."""
+"""Names, tasks or differences that a message lists, and rows of a table in a terminal."""
 
 
 def duration_text(duration: timedelta) -> str:

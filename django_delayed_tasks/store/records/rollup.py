@@ -63,12 +63,12 @@ class Cell:
         if late:
             least, most = min(late), max(late)
             _sort_into(self.late, late, least, most)
-            self.late_sum += sum(late if least >= timedelta() else [max(one, timedelta()) for one in late], timedelta())
+            self.late_sum = sum(late if least.days >= 0 else [max(one, timedelta()) for one in late], self.late_sum)
             self.late_max = max(self.late_max, most)
         if took:
             most = max(took)
             _sort_into(self.took, took, min(took), most)
-            self.took_sum += sum(took, timedelta())
+            self.took_sum = sum(took, self.took_sum)
             self.took_max = max(self.took_max, most)
 
     def values(self) -> tuple[int, ...]:
