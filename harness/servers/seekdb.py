@@ -26,7 +26,7 @@ ACCOUNT = (
 
 
 def unpacked_package() -> Path:
-    """The folder with the package, downloaded once and kept in the user's cache; ServerError if it cannot be had."""
+    """Return the folder with the package, downloaded once into the user's cache; ServerError if it cannot be had."""
     cache = cache_folder()
     folder = cache / PACKAGE.replace("==", "-")
     cache.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def unpacked_package() -> Path:
 
 
 class SeekDB(Server):
-    """Listens on all addresses, so it gets a network of its own, and its clients reach it through its socket."""
+    """One node. It listens on all addresses, so it gets a network of its own; clients reach it through its socket."""
 
     name = "seekdb"
     scheme = "seekdb"

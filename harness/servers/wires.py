@@ -141,7 +141,7 @@ def wires_for(nodes: int) -> Wires:
 
 @contextmanager
 def own_network() -> Iterator[None]:
-    """Children started inside have a network with one address, which reaches nothing, and which nothing reaches.
+    """Give children started inside a network with one address, which reaches nothing, and which nothing reaches.
 
     Raises:
         ServerError: this is not permitted here.
