@@ -18,6 +18,7 @@ from django_delayed_tasks.admin.steering.row_actions import log
 from django_delayed_tasks.admin.steering.verbs import SEVERAL
 from django_delayed_tasks.function_tasks.enqueuing import enqueue_again, enqueued_by
 from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.stats.findings import MAX_OF_A_KIND
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[TaskRun]
@@ -27,8 +28,6 @@ else:
 BUTTON: Final = "_enqueue_again"
 MAX_RUNS: Final = 1_000
 """The most runs that the action is applied to if "all that match" are selected."""
-MAX_PROBLEMS: Final = 5
-"""The most reasons of refusals that are shown."""
 
 
 def _question(runs: "QuerySet[TaskRun]", count: int) -> question.Question:
@@ -70,7 +69,7 @@ class EnqueuesAgain(Base):
         return None
 
     def _say_refused(self, request: HttpRequest, by_problem: Mapping[str, Sequence[TaskRun]]) -> None:
-        for why, refused in islice(by_problem.items(), MAX_PROBLEMS):
+        for why, refused in islice(by_problem.items(), MAX_OF_A_KIND):
             text = ngettext(
                 "“%(run)s” was not enqueued again: %(why)s",
                 "%(count)s runs, such as “%(run)s”, were not enqueued again: %(why)s",
@@ -78,7 +77,7 @@ class EnqueuesAgain(Base):
             )
             values = {"run": refused[0], "count": number_text(len(refused)), "why": why}
             self.message_user(request, text % values, messages.WARNING)
-        if more := sum(len(refused) for refused in islice(by_problem.values(), MAX_PROBLEMS, None)):
+        if more := sum(len(refused) for refused in islice(by_problem.values(), MAX_OF_A_KIND, None)):
             text = ngettext(
                 "%s more was not enqueued again, for another reason.",
                 "%s more were not enqueued again, for other reasons.",

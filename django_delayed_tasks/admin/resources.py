@@ -28,9 +28,6 @@ from django_delayed_tasks.stats.resources import HIDDEN, pool_names
 from django_delayed_tasks.store.resources import resources
 from django_delayed_tasks.support.visible import visible
 
-MAX_POOLS: Final = 100
-"""The most pools that the filter offers; the URL can name others."""
-
 DISABLE: Final = Action(
     partial(resources.enable_all, enabled=False),
     gettext_lazy("Disable these resources?"),
@@ -67,7 +64,7 @@ class PoolFilter(SimpleListFilter):
     template = FOLDED
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, Any]]:
-        found = {*pool_names(settings.DATABASE, MAX_POOLS), *request.GET.getlist(self.parameter_name)} - {""}
+        found = {*pool_names(settings.DATABASE), *request.GET.getlist(self.parameter_name)} - {""}
         yield from ((pool, pool_label(pool)) for pool in sorted(found))
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":

@@ -20,7 +20,6 @@ NAMES = (
 )  # fmt: skip
 REFUSED_MODES = {"SIMULTANEOUS_ASSIGNMENT", "EMPTY_STRING_IS_NULL"}
 """Modes of MariaDB; its mode ORACLE includes the first one."""
-MAX_SKEW = timedelta(seconds=1)
 LOOKS = 5
 """How often a session is asked which server answers: a splitter of reads and writes may have several replicas."""
 _SERVER = "SELECT @@hostname, @@port, @@server_id"
@@ -136,7 +135,7 @@ def _waits(cluster: Cluster, variables: dict[str, str]) -> bool:
 
 def _clock_problems(alias: str, cluster: Cluster, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
     skew = _skew(connection)
-    if skew > MAX_SKEW:
+    if skew > timedelta(seconds=1):
         yield Warning(
             f"On the {cluster.title} cluster of the database {alias!r} an executor's heartbeat lies "
             f"{skew.total_seconds():.1f} s in the future: the clocks of the nodes differ.",

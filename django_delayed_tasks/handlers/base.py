@@ -25,10 +25,6 @@ BatchResult = Sequence[HandleResult | Exception] | None
 """The values that ``handle_batch`` may return."""
 
 
-MICROSECOND = timedelta(microseconds=1)
-HIGHEST_DOUBLING = 67  # a microsecond doubled this often exceeds every timedelta
-
-
 def exponential(
     attempt: int,
     base: timedelta = timedelta(seconds=1),
@@ -50,9 +46,10 @@ def exponential(
         raise ValueError(f"expected 0 < base <= cap, not base={base!r}, cap={cap!r}")
     if not 0 <= jitter <= 1:
         raise ValueError(f"expected a jitter from 0 to 1, not {jitter!r}")
-    doublings = min(max(attempt, 1) - 1, HIGHEST_DOUBLING)
-    longest = min(cap // MICROSECOND, (base // MICROSECOND) << doublings)
-    return longest * MICROSECOND - int(longest * jitter * random.random()) * MICROSECOND
+    unit = timedelta.resolution
+    doublings = min(max(attempt, 1) - 1, (cap // unit).bit_length())
+    longest = min(cap // unit, (base // unit) << doublings)
+    return longest * unit - int(longest * jitter * random.random()) * unit
 
 
 class TaskHandler(Scheduling):

@@ -23,7 +23,6 @@ from django_delayed_tasks.store.validation import valid_json
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-DAY: Final = timedelta(days=1)
 Valid = Callable[["LeasedResource"], object]
 Where = Callable[[Any], object]
 
@@ -80,7 +79,9 @@ class Chooser(Contender):
 class Pool:
     """The resources of one pool: ``Pool("proxies")``. Creating this object does not query the database."""
 
-    def __init__(self, name: str, *, quarantine: float | timedelta = DAY, using: str | None = None) -> None:
+    def __init__(
+        self, name: str, *, quarantine: float | timedelta = timedelta(days=1), using: str | None = None
+    ) -> None:
         """Name the pool; ``quarantine`` is how long an invalid resource is set aside, in seconds or as a timedelta.
 
         Raises:

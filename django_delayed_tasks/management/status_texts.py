@@ -11,11 +11,9 @@ from django_delayed_tasks.management.shared import aligned
 from django_delayed_tasks.stats import Bar, Overview
 from django_delayed_tasks.stats.findings import bounded, tasks_text
 from django_delayed_tasks.stats.tables import Cell, Table, Tables
-from django_delayed_tasks.support.durations import duration_text
+from django_delayed_tasks.support.durations import MAX_LISTED, duration_text
 from django_delayed_tasks.support.visible import visible
 
-MAX_ROWS: Final = 10
-"""The most rows of each table."""
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 LEVELS: Final = {"error": gettext_lazy("ERROR:"), "warning": gettext_lazy("WARNING:"), "info": gettext_lazy("INFO:")}
@@ -94,5 +92,5 @@ def labels(table: Table) -> list[str]:
 
 def cells(table: Table) -> list[list[Cell]]:
     """Return the cells of the first rows, without those that only a page can draw."""
-    rows = table._replace(rows=table.rows[:MAX_ROWS]).cells()
+    rows = table._replace(rows=table.rows[:MAX_LISTED]).cells()
     return [[cell for column, cell in row if column.kind != "bar"] for row in rows]

@@ -20,6 +20,7 @@ LATE: Final = tuple(f"late_{number}" for number in range(len(BOUNDS) + 1))
 TOOK: Final = tuple(f"took_{number}" for number in range(len(BOUNDS) + 1))
 """The columns of the buckets."""
 ERROR_LENGTH: Final = 120
+"""Characters of the error by which runs are counted: longer ones differ in what changes with each run."""
 
 assert all(lower < upper for lower, upper in pairwise(BOUNDS))
 

@@ -17,8 +17,7 @@ from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 
 MAX_QUEUES: Final = 200
-MAX_LISTED: Final = 10
-"""The number of running tasks that are listed, those that were claimed first."""
+"""Queues of the backlog, and that a filter offers: anything may be the name of a task's queue."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +206,7 @@ def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, in
 
 def _longest(seen: Look, running: list[Task]) -> list[RunningTask]:
     names = {executor.pk: executor.name for executor in seen.executors}
-    first = sorted(running, key=lambda task: task.update_time)[:MAX_LISTED]
+    first = sorted(running, key=lambda task: task.update_time)[:10]
     if dead := {task.executor for task in first if task.executor} - names.keys():
         names |= executors.names(seen.alias, dead)
     return [

@@ -28,11 +28,11 @@ Level = Literal["error", "warning", "info"]
 LEVELS: Final = ("error", "warning", "info")
 
 VERY_LATE: Final = timedelta(minutes=1)
+"""The time after which a late task is a problem: a deploy delays tasks for less."""
 SKEW: Final = timedelta(seconds=2)
 """The time by which two clocks may differ; an answer of the database may take as long."""
-PINNED: Final = timedelta(minutes=10)
 MAX_OF_A_KIND: Final = 5
-_GROWTH: Final = timedelta(seconds=30)
+"""Things of one kind that are named: problems, codes, executors or reasons, of which there may be very many."""
 _NAMESPACE: Final = re.compile(r" \([0-9a-f]+-[0-9]+\)$")
 """The end of a host's name that tells containers apart."""
 
@@ -159,7 +159,7 @@ def grows(seen: Look, queue: QueueBacklog) -> bool:
     for moment, latencies in seen.survey.data.get("late", []):
         if now - moment >= VERY_LATE.total_seconds():
             before = timedelta(seconds=latencies.get(f"{queue.name}{_first_lane(seen, queue)}", 0))
-            return queue.latency > before + _GROWTH
+            return queue.latency > before + timedelta(seconds=30)
     return False
 
 
@@ -247,7 +247,7 @@ def _clocks(seen: Look) -> Iterator[Problem]:
 
 def _pinned(seen: Look) -> Iterator[Problem]:
     oldest = oldest_transaction(seen.alias)
-    if oldest and oldest[0] > PINNED:
+    if oldest and oldest[0] > timedelta(minutes=10):
         text = _("A transaction has been open for %(time)s (session %(session)s of the database).")
         values = {"time": duration_text(oldest[0]), "session": oldest[1]}
         advice = _("The database keeps what was deleted since: pages and claims become slower. End it if it hangs.")

@@ -16,12 +16,12 @@ from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.look import Look, look
 from django_delayed_tasks.store.records.survey import LATER, Recurring, minute_of, moment_of, project
 
-MINUTES: Final = 60
-HOURS: Final = 24
-DAYS: Final = 30
+MINUTES, HOURS, DAYS = 60, 24, 30
+"""The bars of the forecast: the next hour by minutes, the next day by hours, the next month by days."""
 LIVE_STEPS: Final = 2000
 """Times of recurring tasks that are computed for a page."""
 MIN_OF_A_PEAK: Final = 100
+"""Tasks of a minute that are worth a warning: fewer are run within it."""
 
 Due = dict[str, Counter[int]]
 """When tasks are due, in minutes since 1970, by code."""

@@ -21,10 +21,11 @@ from django_delayed_tasks.store.claiming.waiting import Next
 from django_delayed_tasks.store.records import survey
 
 MAX_EXECUTORS = 500
+"""Executors that are read: the live ones, and those that crashed."""
 NEXT = 1000
 """Tasks that become due next and are read one by one."""
 FIRST = 20
-RECENT = timedelta(hours=1)
+"""Due tasks of each level that are read, to say what they wait for."""
 MAX_RUNNING = 2000
 """The most running tasks that are read."""
 LATE = timedelta(seconds=5)
@@ -73,7 +74,7 @@ class Look:
     @cached_property
     def crashed(self) -> list[Executor]:
         """The executors that crashed lately and whose names no live executor has."""
-        rows: Any = Executor.objects.using(self.alias).filter(alive=None, expires_at__gt=self.now - RECENT)
+        rows: Any = Executor.objects.using(self.alias).filter(alive=None, expires_at__gt=self.now - timedelta(hours=1))
         names = {executor.name for executor in self.executors}
         found = rows.order_by("-expires_at")[:MAX_EXECUTORS]
         latest: dict[str, Executor] = {}
@@ -85,7 +86,7 @@ class Look:
     def paused(self) -> dict[str, datetime]:
         """The paused queues, with the moments from which they are."""
         rows: Any = PausedQueue.objects.using(self.alias).order_by("queue").values_list("queue", "paused_at")
-        return dict(rows[: waiting.MAX_PAUSED])
+        return dict(rows[: waiting.MAX_LEVELS])
 
     @cached_property
     def due(self) -> dict[str, int]:

@@ -15,9 +15,7 @@ from django_delayed_tasks.stats.look import look
 from django_delayed_tasks.stats.resources import Pool, pools_of
 from django_delayed_tasks.stats.runs import Failures, Runs, failures_of, rates_of, series_of
 
-HOUR: Final = timedelta(hours=1)
-DAY: Final = timedelta(days=1)
-SPANS: Final = {"hour": HOUR, "day": DAY, "week": timedelta(days=7)}
+SPANS: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 """The spans of time for which the history of runs is told."""
 Span = Literal["hour", "day", "week"]
 
@@ -62,8 +60,7 @@ def overview(span: Span = "hour", *, using: str | None = None) -> Overview:
     last = SPANS[span]
     waits = backlog_of(seen)
     rates = rates_of(seen, last)
-    of_hour = rates if last == HOUR else rates_of(seen, HOUR)
-    failures_of_day = failures_of(seen, DAY)
+    of_hour = rates if span == "hour" else rates_of(seen, SPANS["hour"])
     return Overview(
         now=seen.now,
         span=span,
@@ -74,8 +71,8 @@ def overview(span: Span = "hour", *, using: str | None = None) -> Overview:
         last_hour=_together(of_hour, seen.now),
         series=series_of(seen, last),
         rates=rates,
-        failures_of_hour=failures_of(seen, HOUR),
-        failures_of_day=failures_of_day,
+        failures_of_hour=failures_of(seen, SPANS["hour"]),
+        failures_of_day=failures_of(seen, SPANS["day"]),
         pools=pools_of(seen),
     )
 
@@ -93,7 +90,7 @@ def _executors(alive: list[Executor], waits: Backlog, now: datetime) -> list[Liv
 
 def _together(rates: list[Runs], now: datetime) -> Runs:
     """Return the runs of all codes as one."""
-    first = rates[0] if rates else Runs("", now, HOUR.total_seconds(), {})
+    first = rates[0] if rates else Runs("", now, 3600.0, {})
     total = Runs("", first.start, first.seconds, {})
     for runs in rates:
         total = total.plus(runs)

@@ -15,7 +15,8 @@ from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.resources.resources import MUTEXES
 from django_delayed_tasks.store.resources.slots import SLOTS
 
-MAX_POOLS: Final = 50
+MAX_POOLS: Final = 100
+"""Pools that are shown, and that the filter of the list offers: each is a look at the index."""
 HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
 """The pools that implement handlers\' limits, which must not be changed by hand."""
 
@@ -32,12 +33,12 @@ class Pool(Figures):
     waiters: int
 
 
-def pool_names(alias: str, most: int) -> Iterator[str]:
+def pool_names(alias: str) -> Iterator[str]:
     """Yield the names of the first pools, in order; each is found by one index lookup."""
     rows: Any = Resource.objects.using(alias).exclude(HIDDEN)
     names = rows.order_by("pool").values_list("pool", flat=True)
     last: str | None = ""
-    for _number in range(most):
+    for _number in range(MAX_POOLS):
         last = names.filter(pool__gt=last).first()
         if last is None:
             return
@@ -46,7 +47,7 @@ def pool_names(alias: str, most: int) -> Iterator[str]:
 
 def pools_of(seen: Look) -> list[Pool]:
     """Return the pools, and the mutexes, that are not empty."""
-    return [_pool(seen, name) for name in pool_names(seen.alias, MAX_POOLS)]
+    return [_pool(seen, name) for name in pool_names(seen.alias)]
 
 
 def _pool(seen: Look, name: str) -> Pool:

@@ -17,7 +17,6 @@ from django_delayed_tasks.store.records.rollup import DAY, HOUR, MINUTE, Cell, R
 FAILED: Final = (RunOutcome.FAILED, RunOutcome.EXPIRED)
 """The outcomes of runs that were not done and will not be tried again by themselves."""
 TROUBLES: Final = (*FAILED, RunOutcome.RETRIED, RunOutcome.LOST)
-HOURS: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ class Failures(Figures):
     latest: datetime
 
 
-def rates(last: timedelta = HOURS, *, using: str | None = None) -> list[Runs]:
+def rates(last: timedelta = timedelta(hours=1), *, using: str | None = None) -> list[Runs]:
     """Return the runs that ended within about ``last`` before now, by code: the most frequent code first."""
     return rates_of(look(using), last)
 
@@ -168,7 +167,7 @@ def rates_of(seen: Look, last: timedelta) -> list[Runs]:
     return sorted((Runs(code, since, seconds, found) for code, found in cells.items()), key=lambda runs: -runs.total)
 
 
-def series(last: timedelta = HOURS, *, code: str | None = None, using: str | None = None) -> list[Runs]:
+def series(last: timedelta = timedelta(hours=1), *, code: str | None = None, using: str | None = None) -> list[Runs]:
     """Return the runs that ended within about ``last`` before now, by period, the latest last; of ``code`` if given.
 
     A period is a minute for up to two hours, an hour for up to eight days, and a day for more.
@@ -187,7 +186,7 @@ def series_of(seen: Look, last: timedelta, code: str | None = None) -> list[Runs
     return [Runs(code or "", start, grain, cells.get(start, {})) for start in starts]
 
 
-def failures(last: timedelta = HOURS, *, using: str | None = None) -> list[Failures]:
+def failures(last: timedelta = timedelta(hours=1), *, using: str | None = None) -> list[Failures]:
     """Return what went wrong within about ``last`` before now, by code and error, the most frequent first."""
     return failures_of(look(using), last)
 

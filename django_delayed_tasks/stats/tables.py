@@ -10,7 +10,7 @@ from django.utils.translation import pgettext
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats.backlogs import QueueBacklog, RunningTask
-from django_delayed_tasks.stats.findings import busy_text, served_text
+from django_delayed_tasks.stats.findings import MAX_OF_A_KIND, busy_text, served_text
 from django_delayed_tasks.stats.overviews import LiveExecutor, Overview
 from django_delayed_tasks.stats.resources import Pool
 from django_delayed_tasks.stats.runs import Durations, Failures, Runs
@@ -21,9 +21,6 @@ from django_delayed_tasks.support.spans import local
 
 MAX_ROWS: Final = 12
 """The most rows of the tables of failures and codes."""
-MAX_EXECUTORS: Final = 50
-MAX_NAMES: Final = 3
-"""The most executors that the row of a queue names."""
 EMPTY: Final = "–"
 
 Address = Callable[..., str]
@@ -171,7 +168,7 @@ class Tables:
             Column(_("busy"), "meter", _busy),
             Column(_("queues"), "wrap", lambda one: served_text(one.queues, one.exclude_queues)),
         ]
-        executors = self.seen.executors[:MAX_EXECUTORS]
+        executors = self.seen.executors[:50]
         return Table("executors", _("Executors"), columns, executors, _("No executor is alive."))
 
     def _executor(self, one: LiveExecutor) -> Cell:
@@ -229,7 +226,7 @@ def _alarm(is_alarming: bool) -> str:
 
 
 def _served_by(queue: QueueBacklog) -> Cell:
-    names, more = ", ".join(queue.served_by[:MAX_NAMES]), len(queue.served_by) - MAX_NAMES
+    names, more = ", ".join(queue.served_by[:MAX_OF_A_KIND]), len(queue.served_by) - MAX_OF_A_KIND
     if more > 0:
         names = _("%(names)s and %(more)d more") % {"names": names, "more": more}
     return Cell(names or _("no executor"), kind=_alarm(not names and queue.earliest is not None))

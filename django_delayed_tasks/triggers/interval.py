@@ -14,6 +14,7 @@ from django_delayed_tasks.triggers import values
 from django_delayed_tasks.triggers.base import Trigger
 
 MIN_INTERVAL = timedelta(milliseconds=1)
+"""The shortest interval: no task runs more often."""
 _UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 _NAMES = {
     "days": pgettext_lazy("unit of time", "days"),

@@ -8,6 +8,7 @@ from typing import Any
 from django_delayed_tasks.exceptions import InvalidTrigger
 
 MAX_SPAN = timedelta(days=366 * 100)
+"""A hundred years: an interval, the time from now to a task's time, or for which something is kept."""
 MAX_CAUGHT_UP = 1000
 """The most missed times that are made up for: each catch-up run computes all of them."""
 FIRST = datetime(1000, 1, 2, tzinfo=UTC)

@@ -35,9 +35,9 @@ def _of_module(path: Path) -> Iterator[Constant]:
     for statement, following in zip_longest(body, body[1:]):
         match statement:
             case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
-                if _is_numeric(value):
-                    module = path.relative_to(ROOT).as_posix()
-                    yield Constant(module, ast.unparse(target), ast.unparse(value), _text_of(following))
+                name = ast.unparse(target)
+                if name.isupper() and _is_numeric(value):  # others are variables
+                    yield Constant(path.relative_to(ROOT).as_posix(), name, ast.unparse(value), _text_of(following))
 
 
 def _is_numeric(value: ast.expr) -> bool:

@@ -15,10 +15,10 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from django_delayed_tasks import Task, add_task
-from django_delayed_tasks.admin.steering.row_actions import PORTION
 from django_delayed_tasks.handlers import register_task_handler, registry
 from django_delayed_tasks.models import Executor, TaskRun
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.sql.portions import PORTION
 from harness.browser import chromium, resize
 from tests.admin.rows import list_of, new_task
 from tests.outside import browser_handlers

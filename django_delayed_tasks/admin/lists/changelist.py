@@ -9,10 +9,10 @@ from django.db import DataError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-COUNTED: Final = 1000
-"""The bound up to which rows are counted."""
+from django_delayed_tasks.store.claiming.waiting import COUNTED
 
 MAX_PAGES: Final = 100_000
+"""Pages of a list: the database steps over the rows of those before the one that it reads."""
 NOT_STORABLE: Final = (OverflowError, ValueError, DataError)
 """The errors of Django, drivers and databases for a value that no column can hold."""
 

@@ -21,7 +21,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.stats.backlogs import StatusCount, count_statuses
+from django_delayed_tasks.stats.backlogs import MAX_QUEUES, StatusCount, count_statuses
 from django_delayed_tasks.store.claiming.agenda import Agenda
 from django_delayed_tasks.store.schedules.recurrence import read_now
 
@@ -29,10 +29,7 @@ RECENT: Final = 100_000
 """The number of rows to which a condition without an index is applied."""
 
 MAX_LEVELS: Final = 50
-"""With more levels of queue and priority than this, a condition for each costs more than it saves."""
-
-MAX_QUEUES: Final = 100
-"""The most queues that the filter offers, unless handlers name more: anything may be the name of a task's queue."""
+"""With more levels of queue and priority than this, a condition for each, or reading each, costs more than it saves."""
 
 SLACK: Final = timedelta(minutes=5)
 """The time by which a run may have been written later than its neighbors."""

@@ -13,14 +13,13 @@ from typing import Any, Final
 from django.db.models import Q, QuerySet
 
 from django_delayed_tasks.admin.lists import waiting
+from django_delayed_tasks.admin.lists.filters import MAX_LEVELS
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.sql.lanes import BLOCKED
 
-MAX_LEVELS: Final = 50
-"""With more levels than this, reading each costs more than the order is worth."""
 BY_LEVEL: Final = ("lane", "queue", "priority", "claim_at", "id")
 
 Rows = QuerySet[Any]

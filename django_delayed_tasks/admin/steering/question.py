@@ -15,8 +15,6 @@ from django_delayed_tasks.admin.lists.base import page_context
 from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.admin.steering import seen
 
-SHOWN: Final = 20
-"""The number of rows that the page lists."""
 COUNTED: Final = 100_000
 """The bound up to which rows are counted."""
 CONFIRMED: Final = "confirmed"
@@ -78,7 +76,7 @@ def count(rows: "QuerySet[Any]") -> int:
 
 def some_of(rows: "QuerySet[Any]") -> list[Any]:
     """Return the first rows in the list's order, whose keys come from an index alone."""
-    keys = list(rows.values_list("pk", flat=True)[:SHOWN])
+    keys = list(rows.values_list("pk", flat=True)[:20])
     found = rows.model._base_manager.using(rows.db).in_bulk(keys)
     return [found[key] for key in keys if key in found]
 

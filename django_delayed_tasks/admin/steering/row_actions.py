@@ -18,6 +18,7 @@ from django_delayed_tasks.admin.steering import question, seen
 from django_delayed_tasks.admin.steering.verbs import Action
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.store.notices import wakeup
+from django_delayed_tasks.store.sql.portions import PORTION
 from django_delayed_tasks.support.durations import number_text
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-PORTION: Final = 500
-"""The number of rows that one transaction changes."""
 SECONDS: Final = 15.0
 """The time after which a request stops, and asks about the rows that are left: many web servers end one after 30 s."""
 

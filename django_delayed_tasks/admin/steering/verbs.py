@@ -15,10 +15,8 @@ from django_delayed_tasks.admin.steering.question import Question
 from django_delayed_tasks.store.schedules import pause, verbs
 from django_delayed_tasks.store.sql.fences import Claim
 
-HOUR: Final = timedelta(hours=1)
-ALWAYS: Final = 1
-SEVERAL: Final = 2
-"""From this number of tasks on the user is asked."""
+ALWAYS, SEVERAL = 1, 2
+"""The numbers of tasks from which on the user is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ RUN_NOW: Final = Action(
     SEVERAL,
 )
 POSTPONE: Final = Action(
-    verbs.postponing(HOUR).to_seen,
+    verbs.postponing(timedelta(hours=1)).to_seen,
     _("Postpone these tasks by an hour?"),
     ngettext_lazy("Yes, postpone %(shown)s task", "Yes, postpone %(shown)s tasks", "count"),
     _("Pending tasks wait an hour longer than their time, or than now if it has passed."),

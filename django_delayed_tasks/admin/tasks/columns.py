@@ -1,6 +1,6 @@
 """The display of a task's values, in the list and on its page."""
 
-from typing import Any, Final
+from typing import Any
 
 from django.contrib import admin
 from django.utils.html import format_html
@@ -16,9 +16,6 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.blocked import blocked_text
 from django_delayed_tasks.stats.plans import plan_of
-
-MAX_SHOWN: Final = 60
-"""The most characters of a trigger that the list shows."""
 
 
 def _percent(fraction: float) -> int:
@@ -101,7 +98,7 @@ class TaskColumns:
         text = task.trigger_text  # the stored text, which may not be a valid trigger
         if text is None:
             return columns.labelled(_("trigger"), columns.EMPTY)
-        return format_html('<code title="{}">{}</code>', text, columns.cut(text, MAX_SHOWN))
+        return format_html('<code title="{}">{}</code>', text, columns.cut(text, 60))
 
     @admin.display(description=_("trigger"))
     def outlook_(self, task: Task) -> SafeString | str:

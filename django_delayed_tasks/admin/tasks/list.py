@@ -14,7 +14,6 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists.base import DatabaseAdmin
-from django_delayed_tasks.admin.lists.changelist import COUNTED
 from django_delayed_tasks.admin.lists.executor_names import NamingChangeList
 from django_delayed_tasks.admin.lists.filters import (
     CodeFilter,
@@ -35,6 +34,7 @@ from django_delayed_tasks.admin.tasks.page import TaskPages
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.claiming.waiting import COUNTED
 
 MAX_IN_ORDER: Final = 5_000
 """The tasks that the order of segments reaches; with filters, fewer tasks remain to be reached."""

@@ -19,7 +19,6 @@ AVOIDED_FOR = 10.0
 """Seconds for which a host that failed is tried last."""
 CONNECT_TIMEOUT = 3
 """Seconds, unless OPTIONS has a ``connect_timeout``: a host that is down does not even refuse a connection."""
-PORT = 3306
 _READY = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready', 'wsrep_provider_name')"
 _WRITES_NOTHING = "SHOW GLOBAL VARIABLES WHERE Variable_name = 'super_read_only' AND Value = 'ON'"
 
@@ -50,7 +49,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         given = self.settings_dict["OPTIONS"].get("hosts") or [self.settings_dict["HOST"] or "127.0.0.1"]
         if isinstance(given, str) or not all(isinstance(one, str) and one for one in given):
             raise ImproperlyConfigured(f"OPTIONS['hosts'] of {self.alias!r} must be a list of 'host' or 'host:port'")
-        usual = int(self.settings_dict["PORT"] or PORT)
+        usual = int(self.settings_dict["PORT"] or 3306)
         return sorted((_parsed(one, usual) for one in given), key=_has_failed_lately)
 
     def get_connection_params(self) -> dict[str, Any]:

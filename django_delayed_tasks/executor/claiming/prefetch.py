@@ -17,8 +17,6 @@ AHEAD = 0.1
 """Seconds of work to hold in the local queue: a more urgent task that becomes due meanwhile waits that long."""
 QUIET = 0.5
 """Seconds without an ended run after which the mean duration is forgotten."""
-_SHARE = 0.3
-"""The weight of the latest runs in the mean duration."""
 
 MAX_LOOKAHEAD: Final = MAX_HOLD
 """Seconds to look ahead at most. A claimed task counts as running: it is too late to cancel or reschedule it."""
@@ -91,7 +89,7 @@ class ClaimSize:
         runs, seconds = done[0] - self._seen[0], done[1] - self._seen[1]
         self._seen, self._seen_at = done, clock.monotonic()
         latest = max(seconds / runs, 1e-6)
-        self._mean = latest if self._mean is None else self._mean + _SHARE * (latest - self._mean)
+        self._mean = latest if self._mean is None else self._mean + 0.3 * (latest - self._mean)
         self._target = min(self._held.most, self._threads + int(self._threads * AHEAD / self._mean))
 
 

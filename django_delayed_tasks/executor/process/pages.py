@@ -24,7 +24,6 @@ PATIENCE = 5.0
 """Seconds that a client may take to send its request and to read the answer, and a process to answer its supervisor."""
 MAX_CONNECTIONS = 16
 """Connections at a time; a further one takes the place of the client that has been slow for longest."""
-BACKLOG = 128
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 PLAIN = "text/plain; charset=utf-8"
 JSON = "application/json"
@@ -89,7 +88,7 @@ class _BoundedMixIn(ThreadingMixIn):
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = BACKLOG
+    request_queue_size = 128
 
     def __init__(self, *args: Any) -> None:
         self._lock = Lock()

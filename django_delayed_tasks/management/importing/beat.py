@@ -20,8 +20,6 @@ from django.utils.translation import gettext as _
 from django_delayed_tasks.management.importing.moving import NotMoved
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 
-LONG_AGO = timedelta(days=365 * 30)
-"""The time that beat takes off the last run of an entry with a start but no run, so that it is due when it starts."""
 COLUMNS = ("priority", "exchange", "routing_key", "headers")
 """The columns of an entry that have no equivalent."""
 FIELDS = {"minute": (0, 59), "hour": (0, 23), "day_of_month": (1, 31), "month_of_year": (1, 12), "day_of_week": (0, 6)}
@@ -153,7 +151,7 @@ def recurrence_of(entry: Entry) -> Recurrence:
     begin = max(now, entry.start_time or now)
     last = entry.last_run_at or now
     if entry.start_time and not entry.has_run:
-        last = min(last, now) - LONG_AGO
+        last = min(last, now) - timedelta(days=365 * 30)  # as beat does, so that it is due when it starts
     trigger = _trigger(entry)
     following = trigger.next_after(last)
     if following and following <= begin and not _is_too_late(entry, trigger, begin):

@@ -21,8 +21,8 @@ Rows = list[tuple[Any, ...]]
 _ID, _CLAIM_AT = COLUMNS.index("id"), COLUMNS.index("claim_at")
 
 _MIXED = 2**16
-OWN = 20_251
-OTHERS = (25_717, 31_337, 12_979, 28_657, 17_711, 30_031, 14_639, 22_699)
+"""The range of a mixed id: products of two such numbers fit every integer type."""
+OWN, OTHERS = 20_251, (25_717, 31_337, 12_979, 28_657, 17_711, 30_031, 14_639, 22_699)
 """Hash multipliers: ``OWN`` assigns a task to its preferred executor; ``OTHERS`` rotate every second when executors
 steal, so that no task stays assigned to an executor that does not take it.
 """

@@ -9,7 +9,7 @@ an executor that was stopped in the middle of its claim holds up the others.
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
@@ -23,9 +23,6 @@ from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.tables import PENDING, RESOURCE, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, decisively
-
-MAX_PLACES: Final = 50
-"""The places that are read in one statement."""
 
 
 class Place(NamedTuple):

@@ -25,13 +25,9 @@ from django_delayed_tasks.store.settling.row_changes import row_changes
 from django_delayed_tasks.store.settling.settlement import Settlement, as_stored, keeps_data
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.portions import MAX_TEXT, PORTION
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_transaction, is_lock_timeout
-
-MAX_BATCH = 500
-"""The number of settlements at which a chunk is full."""
-MAX_TEXT = 1_000_000
-"""The number of characters of results and errors at which a chunk is full; a server may limit statements to 16 MB."""
 
 _IS_RUNNING = in_status(RUNNING)
 _Work = Callable[[CursorWrapper], "SettleResult"]
@@ -285,7 +281,7 @@ class Chunk:
         self.settlements.append(settlement)
         if settlement.result or settlement.error:
             self._text += len(settlement.result or "") + len(settlement.error)
-        return len(self.settlements) == MAX_BATCH or self._text > MAX_TEXT
+        return len(self.settlements) == PORTION or self._text > MAX_TEXT
 
 
 def in_chunks(settlements: Iterable[Settlement]) -> Iterator[list[Settlement]]:

@@ -20,6 +20,7 @@ MayTryAgain = Callable[[BaseException], bool] | None
 """A function that returns whether trying again may help after an error; None stands for :func:`is_transient`."""
 
 TRIES = 12
+"""Tries of a transaction that a deadlock or the like ends: with the pauses between them, about a second."""
 _REFUSALS = {1048, 1153, 1264, 1265, 1267, 1292, 1300, 1364, 1366, 1406, 1690, 3819, 3854, 4025, *range(3140, 3160)}
 """MySQL's and MariaDB's errors about data; the driver reports most of them as OperationalError, like an outage."""
 _LOCK_TIMEOUTS = {1205, "55P03"}

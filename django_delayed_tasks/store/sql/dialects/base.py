@@ -38,8 +38,6 @@ class SentRows(NamedTuple):
         return object.__repr__(self)  # without the data, which may hold secrets
 
 
-_DAY: Final = 86_400_000_000
-"""Microseconds."""
 _WORD = re.compile(r"[A-Za-z0-9_-]{0,100}")
 _KEPT_AS: Final = "_ddt_dialect"
 """The attribute of a connection that keeps its dialect."""
@@ -237,7 +235,7 @@ class Dialect:
         return [
             None
             if moment is None
-            else (passed := moment - since).days * _DAY + passed.seconds * 1_000_000 + passed.microseconds
+            else (passed := moment - since).days * 86_400_000_000 + passed.seconds * 1_000_000 + passed.microseconds
             for moment in moments
         ]
 

@@ -24,6 +24,7 @@ _TYPES = {"int": "BIGINT", "text": _TEXT, "json": _TEXT, "moment": "BIGINT", "bo
 _DAY = 86_400 * 1_000_000
 """Microseconds."""
 _LOCK_WAIT_TIMEOUT = 1205
+"""The error for a lock that was waited for too long."""
 _ROLLED_BACK = {1213, 1467, 1020, 1180, 1206, 1614, 3101}
 """Deadlocks and similar errors: InnoDB and clusters roll back the whole transaction, not only the statement."""
 # A session has no database any more if that was dropped and made again, as when a backup is restored.
@@ -50,10 +51,6 @@ def note_own_transaction(
     if isinstance(sql, str) and (found := _BEGINNING_OR_END.match(sql)):
         setattr(context["connection"].connection, _HAS_BEGUN, found[1] is not None)
     return execute(sql, params, many, context)
-
-
-_NO_MORE = -1
-"""The value that the driver returns if there is no other result."""
 
 
 class MySQL(Dialect):
@@ -103,7 +100,7 @@ class MySQL(Dialect):
         if not type(session).__module__.startswith("MySQLdb"):  # other drivers would wait for the server
             return False
         try:
-            return bool(session.next_result() != _NO_MORE)
+            return bool(session.next_result() != -1)  # which stands for no other result
         except Exception:  # "commands out of sync"
             return True
 
