@@ -30,11 +30,11 @@ def test_no_message_counts_without_a_singular() -> None:
 
 
 def texts(tree: ast.AST) -> list[str]:
-    """The string constants that are not an argument of ``plural`` or ``ngettext``."""
+    """The string constants that are not an argument of ``plural``, ``ngettext`` or ``ngettext_lazy``."""
     chosen = {
         argument
         for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("plural", "ngettext")
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("plural", "ngettext", "ngettext_lazy")
         for argument in call.args
     }
     return [

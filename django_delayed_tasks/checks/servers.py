@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.core.checks import CheckMessage, Error, Warning
+from django.db import DatabaseError
 
 from django_delayed_tasks.store.sql.clusters import CURRENT, Cluster, cluster_of
 from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -34,7 +35,7 @@ def server_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[C
     if cluster := cluster_of(connection):
         yield from _cluster_problems(alias, cluster, variables)
         yield from _clock_problems(alias, cluster, connection)
-    elif not connection.in_atomic_block:
+    if cluster is not Cluster.GALERA and not connection.in_atomic_block:
         yield from _splitter_problems(alias, connection)
 
 
@@ -80,7 +81,10 @@ def _binlog_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMes
 def _splitter_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
     with connection.cursor() as cursor:
         readers = {_answered(cursor) for _ in range(LOOKS)}
-        cursor.execute("START TRANSACTION READ WRITE")
+        try:
+            cursor.execute("START TRANSACTION READ WRITE")
+        except DatabaseError:  # the alias of a replica, on which this user may not write
+            return
         try:
             writer = _answered(cursor)
         finally:

@@ -71,7 +71,15 @@ class Executor:
         self.queue = RunQueue(self.held, self.awaited)
         self.lookahead = lookahead(options)
         self.performer = Performer(options, self.lease, self.held, self.queue, self.clock)
-        self.workers = Crew("worker", alias, self.queue, self.performer.work, self.performer.fail_run, options.threads)
+        self.workers = Crew(
+            "worker",
+            alias,
+            self.queue,
+            self.performer.work,
+            self.performer.fail_run,
+            options.threads,
+            connects_first=True,
+        )
         self.admission = Admission(options, self.held, self.peers)
         unanswered = UnansweredClaims(alias, self.lease, self.held)
         self.lanes = Lanes(

@@ -160,7 +160,7 @@ class TaskHandler(Scheduling):
         return None
 
     @classmethod
-    def _code(cls) -> str:
+    def _own_code(cls) -> str:
         return code_of(cls)
 
     @property

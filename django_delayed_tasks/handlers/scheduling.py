@@ -90,7 +90,7 @@ class Scheduling:
     """The methods of handlers that schedule and find tasks of their code; a decorated function has them, too."""
 
     @classmethod
-    def _code(cls) -> str:
+    def _own_code(cls) -> str:
         raise NotImplementedError
 
     @classmethod
@@ -111,17 +111,17 @@ class Scheduling:
             InvalidTask, UnknownCode, TaskExists: as for ``add_task``.
             InvalidHandler: only instances of the class have a code; so for the methods below.
         """
-        return schedule(cls._code(), biz_num, when, biz_ext, **options)
+        return schedule(cls._own_code(), biz_num, when, biz_ext, **options)
 
     @classmethod
     def cancel(cls, biz_num: BizNum, *, using: str | None = None) -> CancelResult:
         """Cancel the task of this code and number; see :func:`~django_delayed_tasks.api.cancel_task`."""
-        return facade().cancel(cls._code(), biz_num, using=using)
+        return facade().cancel(cls._own_code(), biz_num, using=using)
 
     @classmethod
     def reschedule(cls, biz_num: BizNum, when: When, *, using: str | None = None) -> bool:
         """Give the task a new time; see :func:`~django_delayed_tasks.api.reschedule_task`."""
-        return facade().reschedule(cls._code(), biz_num, when, using=using)
+        return facade().reschedule(cls._own_code(), biz_num, when, using=using)
 
     @classmethod
     def get(cls, biz_num: BizNum, *, using: str | None = None) -> "Task | None":
@@ -130,7 +130,7 @@ class Scheduling:
         Raises:
             InvalidTask: the value is not a valid number.
         """
-        task: Task | None = facade().find_task(cls._code(), biz_num, using)
+        task: Task | None = facade().find_task(cls._own_code(), biz_num, using)
         return task
 
     @classmethod
@@ -140,7 +140,7 @@ class Scheduling:
         Raises:
             InvalidTask: the value is not a valid number.
         """
-        runs: QuerySet[TaskRun] = facade().find_runs(cls._code(), biz_num, using)
+        runs: QuerySet[TaskRun] = facade().find_runs(cls._own_code(), biz_num, using)
         return runs
 
     @classmethod

@@ -13,7 +13,7 @@ from functools import partial
 
 from harness.servers.mariadb import common_options, write_accounts
 from harness.servers.mysql import MySQL
-from harness.servers.nodes import JOIN_TIMEOUT, NODES, ClusterNode, NodesOfCluster, hold
+from harness.servers.nodes import JOIN_TIMEOUT, NODES, PATIENCE, ClusterNode, NodesOfCluster, hold
 from harness.servers.processes import ServerError, start_as
 from harness.servers.server import PASSWORD, USER
 from harness.servers.wires import Wires, wires_for
@@ -67,6 +67,8 @@ class Node(ClusterNode, MySQL):
             f"--report-port={self.port}",
             "--plugin-load-add=group_replication.so",
             f"--group-replication-start-on-boot={'ON' if self._joins_by_itself else 'OFF'}",
+            # A node that then cannot join takes writes otherwise, all by itself.
+            f"--super-read-only={'ON' if self._joins_by_itself else 'OFF'}",
             f"--group-replication-group-name={GROUP}",
             f"--group-replication-local-address={ours.peers}:{self.base}",
             f"--group-replication-group-seeds={self.seeds}",
@@ -163,6 +165,14 @@ class Cluster(NodesOfCluster[Node]):
             node.model = first
             node.prepare()
         self._start_from(first)
+
+    def await_gone(self) -> None:
+        """Wait until the others have expelled the node: one that joins before that keeps them from it, and gives up."""
+        deadline = time.monotonic() + PATIENCE
+        while any(len(node.members()) == NODES for node in self.nodes):
+            if time.monotonic() > deadline:
+                raise ServerError(f"a node is still a member: {[node.members() for node in self.nodes]}")
+            time.sleep(0.1)
 
     def restart(self) -> None:
         """Restart all nodes after they were killed: the one with the latest data begins the group again."""

@@ -1,10 +1,10 @@
-"""What the nodes of all clusters of MariaDB and MySQL have in common: addresses of their own, being asked, dying."""
+"""What the nodes of all clusters have in common: addresses of their own, being asked, dying."""
 
 import contextlib
 import signal
 import socket
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Generic, TypeVar
@@ -89,14 +89,18 @@ class ClusterNode(Server):
             self.process.kill()
             self.process.wait()
 
+    def send(self, number: int) -> None:
+        """Send a signal to all that the node consists of."""
+        assert self.process is not None
+        self.process.send_signal(number)
+
     def vanish(self) -> None:
         """Cut the node off from its peers and its clients; connections to it are not even refused.
 
         Where all nodes share an interface it is stopped instead, which looks the same from outside.
         """
         if isinstance(self.wires, Loopback):
-            assert self.process is not None
-            self.process.send_signal(signal.SIGSTOP)
+            self.send(signal.SIGSTOP)
         else:
             self.wires.cut(self.number)
             self.wires.cut(self.number, CLIENTS)
@@ -111,8 +115,7 @@ class ClusterNode(Server):
     def mend(self) -> None:
         """Undo :meth:`cut` and :meth:`vanish`."""
         if isinstance(self.wires, Loopback):
-            assert self.process is not None
-            self.process.send_signal(signal.SIGCONT)
+            self.send(signal.SIGCONT)
             self.isolate(False)
         else:
             self.wires.mend(self.number)
@@ -126,11 +129,22 @@ class ClusterNode(Server):
 N = TypeVar("N", bound=ClusterNode)
 
 
-class NodesOfCluster(Generic[N]):
+class NodesOfCluster(ABC, Generic[N]):
     """The nodes. Their processes are started in the thread that calls, and end with that one."""
 
     wires: Wires
     nodes: list[N]
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start all nodes for the first time."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Start all nodes again after they were killed."""
+
+    def await_gone(self) -> None:  # most take a node back at any time
+        """Wait until a node that was killed can come back."""
 
     def await_size(self, size: int) -> None:
         """Wait until ``size`` nodes are ready and agree on that number."""

@@ -36,6 +36,8 @@ class Wires(ABC):
     """The network between the nodes, which are numbered from 1."""
 
     name: str
+    home: str
+    """The address at which nodes reach what is none of them."""
 
     @abstractmethod
     def addresses(self, node: int) -> Addresses:
@@ -62,6 +64,7 @@ class Loopback(Wires):
     """One interface for all: what `cut` is here, the cluster has to do by itself."""
 
     name = "loopback"
+    home = "127.0.0.1"
 
     def addresses(self, node: int) -> Addresses:
         return Addresses("127.0.0.1", "127.0.0.1")
@@ -71,6 +74,7 @@ class Namespaces(Wires):
     """A namespace for each node, wired to this process's own, which is a new one too."""
 
     name = "network namespaces"
+    home = f"{_NETS[CLIENTS]}.254"
 
     def __init__(self, nodes: int) -> None:
         """Enter a new namespace until :meth:`leave`: the calling thread, and what it starts from now on.

@@ -63,6 +63,7 @@ ONLY_ON = {
     "tests/groupreplication/test_nodes.py": ("mysql",),
     "tests/harness/commands/test_bench.py": ("mariadb",),
     "tests/harness/torture/test_harness.py": ("postgres",),
+    "tests/harness/torture/test_leader_of_patroni.py": ("postgres",),
     "tests/harness/torture/test_of_sqlite.py": ("sqlite",),
     "tests/leases/test_pools.py": ("postgres",),
     "tests/pgbouncer": ("postgres",),
@@ -81,7 +82,7 @@ ALONE = (
 )
 """Tests that measure the work of a whole server, or change its settings: nothing else may use it at the same time."""
 
-FAULTS, GALERA, PROOFS = "faults", "galera", "proofs"
+FAULTS, GALERA, PROOFS, CLUSTERS = "faults", "galera", "proofs", "clusters"
 TURNS = ((FAULTS, "mariadb"), (FAULTS, "postgres"), (GALERA, "mariadb"), (PROOFS, "postgres"))
 """Parts that kill executors and servers, of which a landing runs one, on its server; see `turn_of_commit`."""
 SCENARIOS = "tests/harness/torture/test_scenarios.py"
@@ -95,7 +96,8 @@ PARTS: dict[str, tuple[str, ...]] = {
     GALERA: tuple(f"tests/galera/test_{name}.py" for name in ("leases", "nodes", "torture")),
     "groupreplication": ("tests/groupreplication",),
     "seekdb": ("tests/seekdb",),
-    PROOFS: ("tests/harness/torture/test_harness.py",),
+    PROOFS: tuple(f"tests/harness/torture/test_{name}.py" for name in ("harness", "leader_of_patroni")),
+    CLUSTERS: tuple(f"tests/harness/torture/test_on_{name}.py" for name in ("galera", "groupreplication", "patroni")),
     "bench": ("tests/harness/commands/test_bench.py",),
     "commands": ("tests/harness/commands", "tests/test_docs_followed.py"),
     "processes": ("tests/processes",),
@@ -118,12 +120,12 @@ PARTS: dict[str, tuple[str, ...]] = {
     "all else": ("tests",),
 }
 """What each part of the suite runs."""
-OWN_SERVERS = ("groupreplication", "seekdb")
+OWN_SERVERS = ("groupreplication", "seekdb", CLUSTERS)
 """Parts that start servers of a kind which `DATABASES` does not have."""
-ONCE = (FAULTS, GALERA, *OWN_SERVERS, PROOFS, "bench", "commands", "browser", "site", "outside", "scripts")
-"""Parts of which nothing is run a second time: their tests look at programs, or bring their own databases."""
 NOT_QUICK = (FAULTS, GALERA, *OWN_SERVERS, PROOFS, "bench", "commands", "browser", "site", "outside")
 """With SQLite alone a developer waits for the answer."""
+ONCE = (*NOT_QUICK, "scripts")
+"""Parts of which nothing is run a second time: their tests look at programs, or bring their own databases."""
 
 JOINED = {
     "mariadb": {"processes": "all else", "examples": "all else"},

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 HANDLERS = (
     "Plain", "Atomic", "Slow", "Deadly", "Hanging", "Retrying", "Again", "AtomicAgain", "AtomicFlaky",
     "Silent", "Fatal", "Gated", "AtomicGated", "Leaving", "Limited", "Keyed", "Foreign", "Failing", "Single",
-    "Misusing", "AtomicMisusing", "Forking",
+    "Misusing", "AtomicMisusing", "Forking", "Recorded",
 )  # fmt: skip
 
 COROUTINES = (*HANDLERS, "Async")

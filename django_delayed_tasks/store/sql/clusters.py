@@ -6,7 +6,7 @@ decides whether a claim or a lease is held first waits until its node has caught
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_delayed_tasks.store.sql.servers import asked_once
 from django_delayed_tasks.store.sql.tables import TASK
 
-NOT_READY = frozenset({1047, 3781, 3783, 3796, 3797, 3799})
+NOT_READY = frozenset({1047, 3781, 3783, 3796, 3797, 3798, 3799})
 """The errors of a node that is not, or not yet, part of the majority; it has not executed the statement."""
 CURRENT = 1 | 2 | 4
 """The bits of wsrep_sync_wait: wait before reads, before UPDATE and DELETE, before INSERT."""
@@ -25,15 +25,24 @@ _READING_OR_WRITING = ("SELECT", "(SELECT", "INSERT", "UPDATE", "DELETE", "WITH"
 
 
 class Cluster(Enum):
-    """The kinds of clusters: the variable of a session that decides whether its transactions wait, and its value."""
+    """The kinds of clusters: the variable of a session that decides whether its transactions wait, and its value.
 
-    GALERA = ("Galera", "wsrep_sync_wait", str(CURRENT))
-    GROUP_REPLICATION = ("Group Replication", "group_replication_consistency", "'BEFORE'")
+    ``also_waits`` is the value for a session that may have one already which lets it wait for more.
+    """
 
-    def __init__(self, title: str, variable: str, waits: str) -> None:
+    GALERA = ("Galera", "wsrep_sync_wait", str(CURRENT), f"@@wsrep_sync_wait | {CURRENT}")
+    GROUP_REPLICATION = (
+        "Group Replication",
+        "group_replication_consistency",
+        "'BEFORE'",
+        "IF(@@group_replication_consistency LIKE '%AFTER', 'BEFORE_AND_AFTER', 'BEFORE')",
+    )
+
+    def __init__(self, title: str, variable: str, waits: str, also_waits: str) -> None:
         self.title = title
         self.variable = variable
         self.waits = waits
+        self.also_waits = also_waits
 
 
 def cluster_of(connection: BaseDatabaseWrapper) -> Cluster | None:
@@ -87,14 +96,17 @@ def _session_waits(connection: BaseDatabaseWrapper, cluster: Cluster) -> Iterato
     """Let the transactions of this session wait within the block; a statement before it and one after it say so."""
     name = cluster.variable
     with connection.cursor() as cursor:
-        cursor.execute(f"SET @ddt_usual = @@{name}, @@SESSION.{name} = {cluster.waits}")
+        cursor.execute(f"SET @ddt_usual = @@{name}, @@SESSION.{name} = {cluster.also_waits}")
     session = connection.connection
     try:
         yield
     finally:
         if connection.connection is session:
-            with suppress(Error), connection.cursor() as cursor:  # what was committed is, even if the session has ended
-                cursor.execute(f"SET SESSION {name} = @ddt_usual")
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute(f"SET SESSION {name} = @ddt_usual")
+            except Error:  # what was committed is; but no query of the caller is to wait from now on
+                connection.close()
 
 
 def catch_up(alias: str) -> None:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connections
+from django.db import OperationalError, connection, connections
 from django.test import override_settings
 
 from django_delayed_tasks import api
@@ -25,9 +25,29 @@ def test_a_decision_takes_two_statements_more(nodes: tuple[str, ...]) -> None:
     verbs.add("1", verbs.HOUR)
     with statements() as sent:
         api.cancel_task(verbs.CODE, "1")
-    assert sent[0].endswith("@@SESSION.group_replication_consistency = 'BEFORE'")
+    assert "@@SESSION.group_replication_consistency = " in sent[0]
     assert sent[-1] == "SET SESSION group_replication_consistency = @ddt_usual"
     assert not any("group_replication_consistency" in sql for sql in sent[1:-1])
+
+
+@pytest.mark.parametrize(
+    ("own", "waiting"),
+    [("EVENTUAL", "BEFORE"), ("BEFORE", "BEFORE"), ("AFTER", "BEFORE_AND_AFTER"), ("BEFORE_AND_AFTER",) * 2],
+)
+def test_a_session_that_waits_for_more_still_does(nodes: tuple[str, ...], own: str, waiting: str) -> None:
+    def consistency() -> str:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT @@group_replication_consistency")
+            return str(cursor.fetchone()[0])
+
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET SESSION group_replication_consistency = '{own}'")
+    try:
+        with clusters.caught_up(connection):
+            assert consistency() == waiting
+        assert consistency() == own
+    finally:
+        connection.close()
 
 
 def test_an_add_takes_none_more(nodes: tuple[str, ...]) -> None:

@@ -120,6 +120,9 @@ OURS = {
 """What depends on files of its own alone."""
 SITE = {f"tests/outside/test_site{way}.py" for way in ("", "_in_browser")}
 FOLLOWED = {f"tests/outside/test_{name}.py" for name in ("clean_room", "migrations")}
+STATELESS = {"make verify", "tests/harness/commands/test_matrix.py"}
+"""What of it knows no statements."""
+ON_CLUSTERS = {tests for tests, places in changes.DEPENDS.items() if places is changes.CLUSTER}
 ALL = {*changes.DEPENDS}
 
 
@@ -128,11 +131,13 @@ ALL = {*changes.DEPENDS}
     [
         (None, set()),
         ([], ALL),
-        (["django_delayed_tasks/clock.py"], OURS),
+        (["django_delayed_tasks/clock.py"], OURS | ON_CLUSTERS),
+        (["django_delayed_tasks/store/sql/transactions.py"], STATELESS),
         (["harness/suite/parts.py"], set()),
         (["harness/browser.py"], {"make verify"}),
-        (["tests/outside/packages.py"], {"make verify"}),
-        (["tests/store/verbs.py"], {"make verify"}),
+        (["tests/outside/packages.py"], {"make verify"} | ON_CLUSTERS),
+        (["tests/store/verbs.py"], {"make verify"} | ON_CLUSTERS),
+        (["tests/harness/torture/clustered.py"], {"make verify"}),
         (["tests/outside/test_alerts.py"], ALL),
         (["tests/outside/test_wagtail.py"], ALL - {"tests/outside/test_wagtail.py"}),
         (["README.md"], ALL - SITE - FOLLOWED),

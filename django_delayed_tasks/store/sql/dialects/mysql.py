@@ -23,6 +23,8 @@ _TYPES = {"int": "BIGINT", "text": _TEXT, "json": _TEXT, "moment": "BIGINT", "bo
 
 _DAY = 86_400 * 1_000_000
 """Microseconds."""
+_INTERRUPTED = {(1317,), (1969,), (3024,)}
+"""The errors of a statement that was killed, or took too long."""
 _LOCK_WAIT_TIMEOUT = 1205
 """The error for a lock that was waited for too long."""
 _ROLLED_BACK = {1213, 1467, 1020, 1180, 1206, 1614, 3101}
@@ -171,8 +173,8 @@ def _reads_json_tables(connection: BaseDatabaseWrapper) -> bool:
         with connection.wrap_database_errors, connection.connection.cursor() as cursor:
             cursor.execute(PROBE)
             return bool(cursor.fetchall())
-    except DatabaseError:
-        if not connection.is_usable():  # then it is no answer
+    except DatabaseError as error:
+        if error.args[:1] in _INTERRUPTED or not connection.is_usable():  # then it is no answer
             raise
         return False
 
