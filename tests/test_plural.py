@@ -34,7 +34,9 @@ def texts(tree: ast.AST) -> list[str]:
     chosen = {
         argument
         for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("plural", "ngettext", "ngettext_lazy")
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id in ("plural", "ngettext", "ngettext_lazy")
         for argument in call.args
     }
     return [
