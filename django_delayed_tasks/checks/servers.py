@@ -22,7 +22,7 @@ NAMES = (
 REFUSED_MODES = {"SIMULTANEOUS_ASSIGNMENT", "EMPTY_STRING_IS_NULL"}
 """Modes of MariaDB; its mode ORACLE includes the first one."""
 LOOKS = 5
-"""How often a session is asked which server answers: a splitter of reads and writes may have several replicas."""
+"""Times that a session is asked which server answers: a splitter of reads and writes may have several replicas."""
 _SERVER = "SELECT @@hostname, @@port, @@server_id"
 
 

@@ -17,7 +17,7 @@ from django_delayed_tasks.outcomes import UNCHANGED, Unchanged
 from django_delayed_tasks.states import CancelResult, RunOutcome
 from django_delayed_tasks.store.records.history import record_without_run
 from django_delayed_tasks.store.sql.dialects import SQL, Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import LAST_VERSION, Claim, fence, lock_unchanged
+from django_delayed_tasks.store.sql.fences import MAX_VERSION, Claim, fence, lock_unchanged
 from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.portions import PORTION, portions
 from django_delayed_tasks.store.sql.tables import (
@@ -139,7 +139,7 @@ def cancel_one(
     return CancelResult.CANCELLED
 
 
-_CHANGEABLE: Final = f"version < {LAST_VERSION}"
+_CHANGEABLE: Final = f"version < {MAX_VERSION}"
 
 
 def rescheduling(when: When) -> Verb:
