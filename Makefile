@@ -18,11 +18,11 @@ chosen = $(if $(filter file,$(origin DATABASES)),sqlite$(comma)mariadb$(comma)po
 sources := django_delayed_tasks harness tests testproject docs/conf.py noxfile.py
 examples := docs/examples
 
-.PHONY: help venv test check test-all lint format docs demo torture torture-galera conformance verify matrix clean bench mutants messages pictures
+.PHONY: help venv test check test-all lint format docs demo torture torture-cluster conformance verify matrix clean bench mutants messages pictures
 
 help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 19
 	@echo 'Variables: DATABASES=sqlite,mariadb,postgres,mysql  PYTEST="-k words"  PYTHON=/path/to/python'
 	@echo '           CELLS="python3.14-django6.1 postgres18"  (of the matrix)'
 	@echo '           TORTURE="--minutes 2 --seed 7" or "--scenario NAME" ("--list" names them)'
@@ -74,8 +74,9 @@ TORTURE ?=
 torture: $(STAMP) ## Break executors, servers and connections at random under load, and count what is lost or doubled
 	$(PY) -m harness.torture $(TORTURE)
 
-torture-galera: $(STAMP) ## The same on a cluster of three MariaDB Galera nodes
-	$(PY) -m harness.torture.galera $(TORTURE)
+CLUSTER ?= galera
+torture-cluster: $(STAMP) ## The same on three nodes, which are killed and cut off: CLUSTER=galera|groupreplication|patroni SECONDS=150
+	$(PY) -m harness.torture.clusters --cluster $(CLUSTER) $(if $(SECONDS),--seconds $(SECONDS)) $(TORTURE)
 
 CONFORMANCE ?=
 conformance: $(STAMP) ## Run the suites of Django's Tasks framework and of its backport against the backend

@@ -22,6 +22,8 @@ ON_POSTGRES = ("3.13", "6.1")
 LEFT_OUT = (
     "tests/examples",
     "tests/galera",
+    "tests/groupreplication",
+    "tests/seekdb",
     "tests/harness",
     "tests/outside/test_site.py",
     "tests/outside/test_site_in_browser.py",

@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from django_delayed_tasks.vendors import vendor_of
+
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
 _override: Callable[[], datetime] | None = None
-"""What tells the time in place of all clocks, in tests; None otherwise."""
+"""The source of time that replaces all clocks, in tests; None otherwise."""
 
 # Not clock_timestamp(): PostgreSQL cannot use an expression that changes within a statement to bound an index scan.
 _EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "statement_timestamp()"}
@@ -30,7 +32,7 @@ _LATEST = {
 }
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DRIFT = 0.0005
-"""How much faster than another clock a clock runs at most while it is being corrected, in seconds per second."""
+"""The maximum rate at which a clock that is being corrected gains on another clock, in seconds per second."""
 
 
 def host_now() -> datetime:
@@ -50,19 +52,19 @@ def is_stopped() -> bool:
 
 def sql_now(connection: "BaseDatabaseWrapper") -> str:
     """Return an SQL expression for the current time by this database's clock."""
-    expression = _EXPRESSIONS.get(connection.vendor)
+    expression = _EXPRESSIONS.get(vendor_of(connection))
     return expression if expression and not _override else literal(connection, host_now())
 
 
 def sql_latest(connection: "BaseDatabaseWrapper") -> str:
     """Return an expression for the current time that may advance within the statement, for use in its result only."""
-    expression = _LATEST.get(connection.vendor)
+    expression = _LATEST.get(vendor_of(connection))
     return expression if expression and not _override else sql_now(connection)
 
 
 def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:
     """Return the moment as an SQL literal, in the form in which Django stores it."""
-    if connection.vendor == "postgresql":
+    if vendor_of(connection) == "postgresql":
         return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
     text = str(moment.astimezone(UTC).replace(tzinfo=None))
     return f"TIMESTAMP'{text}'" if connection.vendor == "mysql" else f"'{text}'"

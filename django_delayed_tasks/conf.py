@@ -17,6 +17,7 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
 from django_delayed_tasks.exceptions import InvalidSetting, shortened
+from django_delayed_tasks.triggers.values import MAX_SPAN
 
 Reader = Callable[[Any], Any]
 """A function that turns a given value into the one that is used; raises ValueError saying what was expected."""
@@ -25,11 +26,11 @@ CLAIM_STRATEGIES = ("auto", "skip_locked", "compare_and_set")
 INLINE = "inline"
 MODES = ("executor", INLINE)
 MAX_SECONDS = 366 * 24 * 3600.0
-MAX_KEEPING = timedelta(days=36_500)
+"""Seconds of a setting, an option or a lease: a year; what is longer is a mistake."""
 
 
 class Problem(NamedTuple):
-    """What is wrong with one key, or with the setting as a whole (key ""), and what would be right."""
+    """The problem with one key, or with the setting as a whole (key ""), and what would be right."""
 
     key: str
     problem: str
@@ -113,7 +114,7 @@ def keeping(value: Any) -> timedelta | None:
     # No bare numbers here: KEEP_HISTORY = 7, meant as days, would keep the history for seven seconds.
     if value is None:
         return None
-    if not isinstance(value, timedelta) or not timedelta(0) < value <= MAX_KEEPING:
+    if not isinstance(value, timedelta) or not timedelta(0) < value <= MAX_SPAN:
         raise ValueError("expected a timedelta above zero, such as timedelta(days=7), or None to keep it forever")
     return value
 

@@ -19,6 +19,8 @@ else:
     CharField = TriggerBase = models.CharField
 
 
+CODE_LENGTH, QUEUE_LENGTH, POOL_LENGTH = 50, 50, 50
+"""Characters of a code, and of the name of a queue or a pool: short, since indexes with several of them must fit."""
 EXACT_COLLATION = "utf8mb4_bin"
 """The collation on MariaDB and MySQL under which texts are equal only if every character is."""
 

@@ -19,7 +19,7 @@ UNCHANGED = Unchanged()
 
 
 class AddResult(NamedTuple):
-    """What :func:`~django_delayed_tasks.api.add_task` did, and the primary key of the task's row.
+    """The result of :func:`~django_delayed_tasks.api.add_task`: its action, and the primary key of the task's row.
 
     ``task_id`` is None when the task was FILTERED.
     """

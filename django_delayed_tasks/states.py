@@ -19,7 +19,7 @@ class TaskStatus(IntegerChoices):
 
 
 class RunOutcome(IntegerChoices):
-    """How one run ended, as the history records it."""
+    """The outcome of one run, as the history records it."""
 
     DONE = 0, _("done")
     RESCHEDULED = 1, _("rescheduled")
@@ -31,7 +31,7 @@ class RunOutcome(IntegerChoices):
 
 
 class ExecutorStatus(IntegerChoices):
-    """What an executor is doing, as written by itself, or by another executor that saw its lease run out."""
+    """The state of an executor, as written by itself, or by another executor that saw its lease run out."""
 
     RUNNING = 0, pgettext_lazy("executor", "running")
     STOPPING = 1, _("stopping")
@@ -40,7 +40,7 @@ class ExecutorStatus(IntegerChoices):
 
 
 class NextState(StrEnum):
-    """What becomes of a task when its claim ends, unless a deferred schedule or a cancel request overrides it."""
+    """The next state of a task whose claim ends, unless a deferred schedule or a cancel request overrides it."""
 
     GONE = "gone"
     AGAIN = "again"
@@ -52,7 +52,7 @@ class NextState(StrEnum):
 
 
 class IfExists(StrEnum):
-    """What ``add_task`` does when a task of the same identity exists."""
+    """The action of ``add_task`` when a task of the same identity exists."""
 
     REPLACE = "replace"
     KEEP = "keep"
@@ -62,14 +62,14 @@ class IfExists(StrEnum):
 
 
 BizNum = str | int | UUID
-"""What callers may give as the ``biz_num`` of a task: an int and a UUID are stored as ``str()`` of them."""
+"""The types that callers may give as the ``biz_num`` of a task: an int and a UUID are stored as ``str()`` of them."""
 
 IfExistsName = Literal["replace", "keep", "raise", "earliest", "latest"]
 """The values of :class:`IfExists` as callers write them."""
 
 
 class AddAction(StrEnum):
-    """What ``add_task`` did."""
+    """The action that ``add_task`` took."""
 
     CREATED = "created"
     REPLACED = "replaced"
@@ -79,7 +79,7 @@ class AddAction(StrEnum):
 
 
 class CancelResult(StrEnum):
-    """What ``cancel_task`` found and did; false if it is MISSING."""
+    """The state that ``cancel_task`` found, and its action; false if it is MISSING."""
 
     CANCELLED = "cancelled"
     STOPPING = "stopping"

@@ -12,14 +12,20 @@ MYSQL_OPTIONS = {"charset": "utf8mb4", "isolation_level": "read committed"}
 
 ENGINES = {
     "mysql": "django.db.backends.mysql",
+    "seekdb": "harness.engines.oceanbase",
     "postgres": "django.db.backends.postgresql",
     "sqlite": "django.db.backends.sqlite3",
 }
-OPTIONS: dict[str, dict[str, Any]] = {"mysql": MYSQL_OPTIONS, "postgres": {}, "sqlite": SQLITE_OPTIONS}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "mysql": MYSQL_OPTIONS,
+    "seekdb": MYSQL_OPTIONS,
+    "postgres": {},
+    "sqlite": SQLITE_OPTIONS,
+}
 
 
 def parse(url: str) -> dict[str, Any]:
-    """An entry of DATABASES for `url`; ValueError for a scheme that is not mysql, postgres or sqlite."""
+    """An entry of DATABASES for `url`; ValueError for a scheme that none of them has."""
     parts = urlsplit(url)
     if parts.scheme not in ENGINES:
         raise ValueError(f"{url!r} is no database URL: the scheme is one of {', '.join(ENGINES)}.")
@@ -32,7 +38,7 @@ def parse(url: str) -> dict[str, Any]:
         return entry
     entry["USER"] = unquote(parts.username or "")
     entry["PASSWORD"] = unquote(parts.password or "")
-    entry["HOST"] = parts.hostname or ""
+    entry["HOST"] = unquote(parts.hostname or "")  # a path is a socket's
     entry["PORT"] = str(parts.port or "")
     return entry
 
@@ -44,4 +50,5 @@ def build(entry: dict[str, Any]) -> str:
     if scheme == "sqlite":
         return f"sqlite:///{name}"
     account = f"{quote(entry['USER'], safe='')}:{quote(entry['PASSWORD'], safe='')}"
-    return f"{scheme}://{account}@{entry['HOST']}:{entry['PORT']}/{name}"
+    place = quote(entry["HOST"], safe="") + (f":{entry['PORT']}" if entry["PORT"] else "")
+    return f"{scheme}://{account}@{place}/{name}"

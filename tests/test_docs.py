@@ -33,6 +33,7 @@ from django_delayed_tasks.models import (
     Waiter,
 )
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from harness.site.constants import constants
 from tests import pages
 from tests.pages import PACKAGE, README, ROOT, names, rows
 
@@ -242,6 +243,10 @@ def test_the_loggers_of_the_log_are_those_of_the_package() -> None:
     assert len(documented) == 11
     assert documented - logging == {"run"}
     assert 'Log("django_delayed_tasks.run")' in modules["executor.settling.run_log"].read_text()
+
+
+def test_every_numeric_constant_says_what_it_bounds() -> None:
+    assert [f"{one.module} {one.name}" for one in constants() if not one.meaning] == []
 
 
 def test_every_decision_is_in_the_index() -> None:

@@ -8,6 +8,7 @@ import django_delayed_tasks
 from django_delayed_tasks.support.durations import plural
 
 PACKAGE = Path(django_delayed_tasks.__file__).parent
+CHOOSING = ("plural", "ngettext", "ngettext_lazy")
 NUMBER_AND_WORDS = re.compile(r"%d (tasks|runs|claims|executors|resources|threads|queues|processes)\b")
 
 
@@ -30,11 +31,11 @@ def test_no_message_counts_without_a_singular() -> None:
 
 
 def texts(tree: ast.AST) -> list[str]:
-    """The string constants that are not an argument of ``plural`` or ``ngettext``."""
+    """The string constants that are not an argument of one of the functions that choose."""
     chosen = {
         argument
         for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("plural", "ngettext")
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in CHOOSING
         for argument in call.args
     }
     return [

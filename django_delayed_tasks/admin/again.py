@@ -14,10 +14,11 @@ from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.admin.steering import question
+from django_delayed_tasks.admin.steering.row_actions import log
 from django_delayed_tasks.admin.steering.verbs import SEVERAL
-from django_delayed_tasks.admin.tasks.actions import log
 from django_delayed_tasks.function_tasks.enqueuing import enqueue_again, enqueued_by
 from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.stats.findings import MAX_OF_A_KIND
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[TaskRun]
@@ -25,18 +26,16 @@ else:
     Base = object
 
 BUTTON: Final = "_enqueue_again"
-MOST: Final = 1_000
+MAX_RUNS: Final = 1_000
 """The most runs that the action is applied to if "all that match" are selected."""
-MAX_PROBLEMS: Final = 5
-"""The most reasons of refusals that are shown."""
 
 
 def _question(runs: "QuerySet[TaskRun]", count: int) -> question.Question:
     effect = _("Each function of these runs is called once more, as soon as an executor is free.")
     yes: Any = ngettext_lazy("Yes, enqueue %(shown)s run again", "Yes, enqueue %(shown)s runs again", "count")
-    if count > MOST:
-        yes = _("Yes, enqueue the latest %s again") % number_text(MOST)
-        effect = _("Each function of the latest %s of these runs is called once more.") % number_text(MOST)
+    if count > MAX_RUNS:
+        yes = _("Yes, enqueue the latest %s again") % number_text(MAX_RUNS)
+        effect = _("Each function of the latest %s of these runs is called once more.") % number_text(MAX_RUNS)
     return question.Question(_("Enqueue these functions again?"), yes, effect, count, question.some_of(runs))
 
 
@@ -55,7 +54,7 @@ class EnqueuesAgain(Base):
         count = question.count(queryset)
         if count >= SEVERAL and not question.is_confirmed(request):
             return question.ask(self, request, _question(queryset, count))
-        runs = {run.task_id: run for run in queryset.order_by("-id")[:MOST]}
+        runs = {run.task_id: run for run in queryset.order_by("-id")[:MAX_RUNS]}
         by_problem: defaultdict[str, list[TaskRun]] = defaultdict(list)
         for run in runs.values():
             by_problem[_enqueue(run)].append(run)
@@ -64,13 +63,13 @@ class EnqueuesAgain(Base):
         if done:
             text = ngettext("%s function was enqueued again.", "%s functions were enqueued again.", len(done))
             self.message_user(request, text % number_text(len(done)), messages.SUCCESS)
-        if count > MOST:
-            self.message_user(request, _("Runs older than the latest %s were left alone.") % number_text(MOST))
+        if count > MAX_RUNS:
+            self.message_user(request, _("Runs older than the latest %s were left alone.") % number_text(MAX_RUNS))
         self._say_refused(request, by_problem)
         return None
 
     def _say_refused(self, request: HttpRequest, by_problem: Mapping[str, Sequence[TaskRun]]) -> None:
-        for why, refused in islice(by_problem.items(), MAX_PROBLEMS):
+        for why, refused in islice(by_problem.items(), MAX_OF_A_KIND):
             text = ngettext(
                 "“%(run)s” was not enqueued again: %(why)s",
                 "%(count)s runs, such as “%(run)s”, were not enqueued again: %(why)s",
@@ -78,7 +77,7 @@ class EnqueuesAgain(Base):
             )
             values = {"run": refused[0], "count": number_text(len(refused)), "why": why}
             self.message_user(request, text % values, messages.WARNING)
-        if more := sum(len(refused) for refused in islice(by_problem.values(), MAX_PROBLEMS, None)):
+        if more := sum(len(refused) for refused in islice(by_problem.values(), MAX_OF_A_KIND, None)):
             text = ngettext(
                 "%s more was not enqueued again, for another reason.",
                 "%s more were not enqueued again, for other reasons.",

@@ -1,10 +1,9 @@
 """The read-only pages of executors."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from django.contrib import admin
 from django.db.models import F, Q, QuerySet
@@ -16,13 +15,14 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
-from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
+from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, ago_text, database_now
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
+from django_delayed_tasks.admin.lists.columns import column, in_card, moment
 from django_delayed_tasks.admin.lists.filters import FOLDED
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus, TaskStatus
-from django_delayed_tasks.stats.findings import busy_text
+from django_delayed_tasks.stats.findings import busy_text, host_text
 from django_delayed_tasks.store.claiming.waiting import running_tasks
 
 
@@ -40,9 +40,6 @@ def running() -> dict[int | None, int]:
     """Return how many tasks each executor is running, by its id."""
     return dict(Counter(running_tasks(settings.DATABASE).values_list("executor", flat=True)))
 
-
-_NAMESPACE: Final = re.compile(r" \([0-9a-f]+-[0-9]+\)$")
-"""The end of a host's name that tells containers apart."""
 
 STATES: dict[str, tuple[Any, str]] = {
     "running": (pgettext_lazy("executor", "running"), "done"),
@@ -106,15 +103,20 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
         (_("Lease"), {"fields": (("started_", "heartbeat", "lease"),)}),
     )
 
+    state = column(_("state"), lambda executor: columns.badge(*STATES[state_of(executor, database_now(executor))]))
+    host_ = column(_("host"), lambda executor: columns.named(host_text(executor.host)))
+    pid_ = column(_("PID"), lambda executor: str(executor.pid))
+    codes_ = column(_("codes"), lambda executor: columns.names_text(executor.codes))
+    heartbeat = in_card(_("last heartbeat"), lambda executor: ago_text(executor, executor.heartbeat_at))
+    lease = moment(_("lease until"), "expires_at")
+    started_ = in_card(_("started"), lambda executor: columns.moment_text(executor.started_at))
+    version_ = in_card(_("version"), lambda executor: executor.version)
+
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return ExecutorChangeList
 
     def get_ordering(self, request: HttpRequest) -> Any:
         return (F("alive").desc(nulls_last=True), "-id")
-
-    @admin.display(description=_("state"))
-    def state(self, executor: Executor) -> SafeString:
-        return columns.badge(*STATES[state_of(executor, database_now(executor))])
 
     @admin.display(description=_("queues"))
     def queues_(self, executor: Executor) -> SafeString:
@@ -124,39 +126,10 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
         return columns.labelled(_("queues"), text)
 
     @admin.display(description=_("host"))
-    def host_(self, executor: Executor) -> SafeString:
-        return columns.named(_NAMESPACE.sub("", executor.host))
-
-    @admin.display(description=_("host"))
     def process(self, executor: Executor) -> SafeString | str:
         """Return the host, and below it the PID."""
         label = _("PID")
         return columns.two_lines(self.host_(executor), f"{label} {executor.pid}")
-
-    @admin.display(description=_("PID"))
-    def pid_(self, executor: Executor) -> str:
-        return str(executor.pid)
-
-    @admin.display(description=_("codes"))
-    def codes_(self, executor: Executor) -> str:
-        return columns.names_text(executor.codes)
-
-    @admin.display(description=_("last heartbeat"))
-    def heartbeat(self, executor: Executor) -> SafeString:
-        ago = str(_("%s ago")) % columns.duration_text(database_now(executor) - executor.heartbeat_at)
-        return columns.labelled(_("last heartbeat"), ago)
-
-    @admin.display(description=_("lease until"))
-    def lease(self, executor: Executor) -> str:
-        return columns.moment_text(executor.expires_at)
-
-    @admin.display(description=_("started"))
-    def started_(self, executor: Executor) -> SafeString:
-        return columns.labelled(_("started"), columns.moment_text(executor.started_at))
-
-    @admin.display(description=_("version"))
-    def version_(self, executor: Executor) -> SafeString:
-        return columns.labelled(_("version"), executor.version)
 
     @admin.display(description=_("threads busy"))
     def running_tasks(self, executor: Executor) -> Any:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
@@ -20,22 +20,17 @@ from django.utils.translation import ngettext
 from django_delayed_tasks import api
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import OnePageAdmin, page_context
-from django_delayed_tasks.admin.lists.changelist import COUNTED
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import PausedQueue
 from django_delayed_tasks.stats.backlogs import MAX_QUEUES, QueueBacklog, queues_of
-from django_delayed_tasks.stats.findings import tasks_text
+from django_delayed_tasks.stats.findings import MAX_OF_A_KIND, tasks_text
 from django_delayed_tasks.stats.look import look
+from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import pause
 from django_delayed_tasks.support.durations import number_text
-
-MAX_NAMES: Final = 5
-"""The most executors that a queue names."""
-LATEST: Final = 10
-"""The number of log entries on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +59,12 @@ class QueueRow:
     @property
     def shown_names(self) -> Sequence[str]:
         """The first of the executors that serve the queue."""
-        return self.queue.served_by[:MAX_NAMES]
+        return self.queue.served_by[:MAX_OF_A_KIND]
 
     @property
     def more_names(self) -> str:
-        """How many more serve it."""
-        more = len(self.queue.served_by) - MAX_NAMES
+        """The number of further executors that serve it."""
+        more = len(self.queue.served_by) - MAX_OF_A_KIND
         return _("and %d more") % more if more > 0 else ""
 
     @property
@@ -92,7 +87,7 @@ class QueueRow:
 
     @property
     def limited_text(self) -> str:
-        """How many of the due tasks wait for a limit; empty if none does."""
+        """The number of due tasks that wait for a limit; empty if none does."""
         text = ngettext("%s waits for a limit", "%s wait for a limit", self.limited)
         return text % tasks_text(self.limited) if self.limited else ""
 
@@ -149,7 +144,7 @@ class PausedQueueAdmin(OnePageAdmin[PausedQueue]):
     def _entries(self) -> Iterator[LogEntry]:
         kind = ContentType.objects.get_for_model(PausedQueue)
         entries = LogEntry.objects.filter(content_type=kind).select_related("user").order_by("-action_time", "-pk")
-        yield from entries[:LATEST]
+        yield from entries[:10]
 
     def _steer(self, request: HttpRequest) -> HttpResponse:
         if not self.has_steer_permission(request):

@@ -1,37 +1,32 @@
 """The pages of resources and mutexes: their holders, and actions to disable, enable and release by force."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin import SimpleListFilter
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
+from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
-from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
+from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, ago_text, database_now
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
+from django_delayed_tasks.admin.lists.columns import column, in_card, json_of
 from django_delayed_tasks.admin.lists.filters import FOLDED
-from django_delayed_tasks.admin.steering import question, seen
-from django_delayed_tasks.admin.steering.portions import Progress
+from django_delayed_tasks.admin.steering import seen
+from django_delayed_tasks.admin.steering.row_actions import RowActions
 from django_delayed_tasks.admin.steering.verbs import ALWAYS, Action
-from django_delayed_tasks.admin.tasks.actions import log
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
+from django_delayed_tasks.stats.resources import HIDDEN, pool_names
 from django_delayed_tasks.store.resources import resources
-from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
-from django_delayed_tasks.store.resources.slots import SLOTS
 from django_delayed_tasks.support.visible import visible
-
-MAX_POOLS: Final = 100
-"""The most pools that the filter offers; the URL can name others."""
-HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
-"""The prefix of the pools that implement handlers' limits, which must not be changed by hand."""
 
 DISABLE: Final = Action(
     partial(resources.enable_all, enabled=False),
@@ -69,23 +64,11 @@ class PoolFilter(SimpleListFilter):
     template = FOLDED
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, Any]]:
-        found = {*pools(), *request.GET.getlist(self.parameter_name)} - {""}
+        found = {*pool_names(settings.DATABASE), *request.GET.getlist(self.parameter_name)} - {""}
         yield from ((pool, pool_label(pool)) for pool in sorted(found))
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         return queryset.filter(pool=self.value()) if self.value() else queryset
-
-
-def pools() -> Iterator[str]:
-    """Yield the names of all pools, in order."""
-    last: str | None = ""
-    rows: Any = Resource.objects.using(settings.DATABASE).exclude(HIDDEN)
-    names = rows.order_by("pool").values_list("pool", flat=True)
-    for _number in range(MAX_POOLS):
-        last = names.filter(pool__gt=last).first()
-        if last is None:
-            return
-        yield last
 
 
 def pool_label(pool: str) -> str:
@@ -102,7 +85,7 @@ class ResourceChangeList(BoundedChangeList):
 
 
 @admin.register(Resource)
-class ResourceAdmin(ReadOnlyAdmin[Resource]):
+class ResourceAdmin(RowActions, ReadOnlyAdmin[Resource]):
     """The list of resources, by pool and name.
 
     Users with the permission to change resources can use the actions; no field can be edited.
@@ -116,11 +99,33 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     sortable_by = ("name",)
     lookups = ("id", "pool", "name", "enabled", "host", "pid")
     actions = ("disable", "enable", "release_by_force")
+    needed = ("pool", "name", "version")
+    changed_text = ngettext_lazy("%(shown)s resource was %(done)s.", "%(shown)s resources were %(done)s.", "count")
+    unchanged_text = ngettext_lazy(
+        "%(shown)s resource was left unchanged: it is free, or changed since the page was loaded.",
+        "%(shown)s resources were left unchanged: free, or changed since the page was loaded.",
+        "count",
+    )
     fieldsets = (
         (None, {"fields": (("pool_", "name", "enabled"), ("state_", "until", "token"))}),
         (gettext_lazy("Holder"), {"fields": (("holder_", "since", "heartbeat"), ("task_id", "task_version"))}),
         (gettext_lazy("Data"), {"fields": ("payload_block", "state_block")}),
     )
+
+    pool_ = column(gettext_lazy("pool"), lambda row: pool_label(row.pool))
+    holder_ = in_card(
+        gettext_lazy("holder"), lambda row: columns.named(f"{row.host}, {row.pid}") if has_holder(row) else None
+    )
+    since = in_card(
+        gettext_lazy("since"), lambda row: columns.moment_text(row.acquired_at if has_holder(row) else None)
+    )
+    heartbeat = in_card(
+        gettext_lazy("last heartbeat"), lambda row: ago_text(row, row.renewed_at if has_holder(row) else None)
+    )
+    until = in_card(gettext_lazy("busy until"), lambda row: columns.moment_text(busy_until(row)))
+    token = in_card(gettext_lazy("token"), lambda row: row.version)
+    payload_block = json_of(gettext_lazy("payload"), "payload")
+    state_block = json_of(gettext_lazy("state"), "state")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return ResourceChangeList
@@ -147,39 +152,6 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     enable = ENABLE.method(gettext_lazy("Enable"), "steer")
     release_by_force = RELEASE.method(gettext_lazy("Release by force"), "steer")
 
-    def act(self, request: HttpRequest, rows: "QuerySet[Resource]", action: Action) -> HttpResponse | None:
-        """Change the selected resources, in one request with a transaction for each portion; ask first if needed."""
-        is_across = question.is_across(request)
-        if not question.is_confirmed(request) and (is_across or action.asks_from):
-            asked = action.asked(question.count(rows), question.some_of(rows))
-            return question.ask(self, request, asked)
-        versions, progress = seen.versions(request), Progress.begin(rows, total=0)
-        while portion := progress.portion(rows.only("pool", "name", "version")):
-            claims = [(row.pk, versions.get(row.pk, row.version if is_across else -1)) for row in portion]
-            ids = set(action.do(settings.DATABASE, claims))
-            log(request, [row for row in portion if row.pk in ids], str(action.done))
-            progress = progress.passed(portion, len(ids))
-        self._report(request, progress.changed, progress.asked, action)
-        return None
-
-    def _report(self, request: HttpRequest, changed: int, asked: int, action: Action) -> None:
-        if changed:
-            text = ngettext("%(count)s resource was %(done)s.", "%(count)s resources were %(done)s.", changed)
-            self.message_user(
-                request, text % {"count": columns.number_text(changed), "done": action.done}, messages.SUCCESS
-            )
-        if left := asked - changed:
-            text = ngettext(
-                "%(count)s resource was left unchanged: it is free, or changed since the page was loaded.",
-                "%(count)s resources were left unchanged: free, or changed since the page was loaded.",
-                left,
-            )
-            self.message_user(request, text % {"count": columns.number_text(left)}, messages.WARNING)
-
-    @admin.display(description=gettext_lazy("pool"))
-    def pool_(self, row: Resource) -> str:
-        return pool_label(row.pool)
-
     @admin.display(description=gettext_lazy("state"))
     def state_(self, row: Resource) -> SafeString:
         if row.busy_before <= database_now(row):
@@ -191,9 +163,8 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     @admin.display(description=gettext_lazy("state"))
     def lease(self, row: Resource) -> SafeString | str:
         """Return the state, and until when."""
-        is_busy = row.busy_before > database_now(row)
-        until = _("until %s") % columns.moment_text(row.busy_before) if is_busy else ""
-        return columns.two_lines(self.state_(row), until)
+        until = busy_until(row)
+        return columns.two_lines(self.state_(row), _("until %s") % columns.moment_text(until) if until else "")
 
     @admin.display(description=gettext_lazy("holder"))
     def holding(self, row: Resource) -> SafeString | str:
@@ -201,39 +172,10 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
         since = _("since %s") % columns.moment_text(row.acquired_at) if has_holder(row) and row.acquired_at else ""
         return columns.two_lines(self.holder_(row), since)
 
-    @admin.display(description=gettext_lazy("holder"))
-    def holder_(self, row: Resource) -> SafeString:
-        return columns.labelled(
-            _("holder"), columns.named(f"{row.host}, {row.pid}") if has_holder(row) else columns.EMPTY
-        )
 
-    @admin.display(description=gettext_lazy("since"))
-    def since(self, row: Resource) -> SafeString:
-        return columns.labelled(_("since"), columns.moment_text(row.acquired_at) if has_holder(row) else columns.EMPTY)
-
-    @admin.display(description=gettext_lazy("last heartbeat"))
-    def heartbeat(self, row: Resource) -> SafeString:
-        ago = columns.EMPTY
-        if has_holder(row) and row.renewed_at is not None:
-            ago = str(_("%s ago")) % columns.duration_text(database_now(row) - row.renewed_at)
-        return columns.labelled(_("last heartbeat"), ago)
-
-    @admin.display(description=gettext_lazy("busy until"))
-    def until(self, row: Resource) -> SafeString:
-        is_busy = row.busy_before > database_now(row)
-        return columns.labelled(_("busy until"), columns.moment_text(row.busy_before) if is_busy else columns.EMPTY)
-
-    @admin.display(description=gettext_lazy("token"))
-    def token(self, row: Resource) -> SafeString:
-        return columns.labelled(_("token"), row.version)
-
-    @admin.display(description=gettext_lazy("payload"))
-    def payload_block(self, row: Resource) -> SafeString | str:
-        return columns.json_block(row.payload)
-
-    @admin.display(description=gettext_lazy("state"))
-    def state_block(self, row: Resource) -> SafeString | str:
-        return columns.json_block(row.state)
+def busy_until(row: Resource) -> datetime | None:
+    """Return until when a resource is not free; None if it is."""
+    return row.busy_before if row.busy_before > database_now(row) else None
 
 
 def has_holder(row: Resource) -> bool:

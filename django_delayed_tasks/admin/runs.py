@@ -1,5 +1,6 @@
 """The read-only pages of the history."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -15,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django_delayed_tasks.admin.again import EnqueuesAgain
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
-from django_delayed_tasks.admin.lists.columns import lateness
+from django_delayed_tasks.admin.lists.columns import column, in_card, json_of, lateness, moment
 from django_delayed_tasks.admin.lists.executor_names import NamingChangeList, executor_link
 from django_delayed_tasks.admin.lists.filters import (
     FinishedFilter,
@@ -65,6 +66,17 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
         (_("Details"), {"fields": (("started_", "finished_"), ("late", "took"), ("executor_", "task_", "version"))}),
     )
 
+    code = column(_("code"), lambda run: columns.breakable(run.biz_code))
+    outcome_badge = column(_("outcome"), lambda run: columns.member_badge(RunOutcome, run.outcome))
+    when_ = moment(_("when"), "when")
+    started_ = moment(_("started"), "started")
+    finished_ = moment(_("finished"), "finished")
+    took = in_card(_("took"), lambda run: _short(run.finished - run.started if run.started else None))
+    late = in_card(_("late"), lambda run: _short(lateness(run)))
+    number = column(_("number"), columns.number_and_error)
+    result_block = json_of(_("result"), "result")
+    error_block = column(_("error"), lambda run: folded(run.error))
+
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return RunChangeList
 
@@ -80,36 +92,6 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
             return queryset, False
         among = queryset if request.GET.get(RunCodeFilter.parameter_name) else recent(queryset)
         return containing(among, search_term), False
-
-    @admin.display(description=_("code"))
-    def code(self, run: TaskRun) -> SafeString | str:
-        return columns.breakable(run.biz_code)
-
-    @admin.display(description=_("outcome"))
-    def outcome_badge(self, run: TaskRun) -> SafeString:
-        return columns.member_badge(RunOutcome, run.outcome)
-
-    @admin.display(description=_("when"))
-    def when_(self, run: TaskRun) -> str:
-        return columns.moment_text(run.when)
-
-    @admin.display(description=_("started"))
-    def started_(self, run: TaskRun) -> str:
-        return columns.moment_text(run.started)
-
-    @admin.display(description=_("finished"))
-    def finished_(self, run: TaskRun) -> str:
-        return columns.moment_text(run.finished)
-
-    @admin.display(description=_("took"))
-    def took(self, run: TaskRun) -> SafeString:
-        time = columns.short_text(run.finished - run.started) if run.started else columns.EMPTY
-        return columns.labelled(_("took"), time)
-
-    @admin.display(description=_("late"))
-    def late(self, run: TaskRun) -> SafeString:
-        late = lateness(run)
-        return columns.labelled(_("late"), columns.EMPTY if late is None else columns.short_text(late))
 
     @admin.display(description=_("outcome"))
     def ended(self, run: TaskRun) -> SafeString | str:
@@ -128,24 +110,13 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
         address = reverse(f"{self.admin_site.name}:django_delayed_tasks_task_change", args=[run.task_id])
         return format_html('<a href="{}">{}</a>', address, run.task_id)
 
-    @admin.display(description=_("number"))
-    def number(self, run: Any) -> SafeString | str:
-        failure = columns.last_line(run.error_end)
-        return columns.two_lines(
-            columns.named(run.biz_num), "" if failure == columns.EMPTY else columns.breakable(failure), "error"
-        )
-
-    @admin.display(description=_("result"))
-    def result_block(self, run: TaskRun) -> SafeString | str:
-        return columns.json_block(run.result)
-
     @admin.display(description=_("data"))
     def data_block(self, run: TaskRun) -> SafeString | str:
         return columns.json_block(run.biz_ext) if run.biz_ext is not None else _without_data(run)
 
-    @admin.display(description=_("error"))
-    def error_block(self, run: TaskRun) -> SafeString | str:
-        return folded(run.error)
+
+def _short(duration: timedelta | None) -> str:
+    return columns.EMPTY if duration is None else columns.short_text(duration)
 
 
 def _without_data(run: TaskRun) -> str:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from asgiref.sync import sync_to_async
 from django.core.signals import setting_changed
@@ -21,10 +21,6 @@ from django_delayed_tasks.function_tasks import handler as handlers
 from django_delayed_tasks.function_tasks.families import asking_family, families, family_of
 from django_delayed_tasks.handlers.attributes import queue_name
 from django_delayed_tasks.states import CancelResult, TaskStatus
-
-FIRST_LOOK: Final = 0.01
-MAX_PAUSE: Final = 0.5
-"""The first and the longest pause of ``wait`` between two looks at the database, in seconds."""
 
 if not families():
     raise ImportError("the Tasks framework is part of Django 6.0; for Django 5.2, install the package django-tasks")
@@ -155,7 +151,7 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         return await sync_to_async(self.cancel, thread_sensitive=True)(result_id)
 
     def wait(self, result_id: str, timeout: float | timedelta | None = None) -> Any:
-        """Wait until the result is finished, looking at the database from time to time, and return it.
+        """Wait until the result is finished, looking at the database every half second, and return it.
 
         ``timeout`` is in seconds; None for no limit. Not for use inside a transaction, or in an async function.
 
@@ -165,13 +161,13 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         deadline = None if seconds is None else clock.monotonic() + seconds
-        pause = FIRST_LOOK
+        pause = 0.01
         while not (result := self.get_result(result_id)).is_finished:
             if deadline is not None and clock.monotonic() >= deadline:
                 raise TimeoutError(f"{result_id} is still {result.status} after {seconds:g} s")
             left = pause if deadline is None else min(pause, max(0.0, deadline - clock.monotonic()))
             time.sleep(left)
-            pause = min(2 * pause, MAX_PAUSE)
+            pause = min(2 * pause, 0.5)
         return result
 
     def check(self, **kwargs: Any) -> list[Any]:

@@ -10,13 +10,14 @@ from django.db import connections
 from django_delayed_tasks import conf
 from django_delayed_tasks.checks.charsets import configured_charset_problems
 from django_delayed_tasks.store.sql.dialects.sqlite import is_in_memory
+from django_delayed_tasks.vendors import SPEAKS
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
 UTC_NAMES = (None, "UTC", "Etc/UTC")
 WRITE_MODES = ("IMMEDIATE", "EXCLUSIVE")
-VENDORS = ("sqlite", "mysql", "postgresql")
+VENDORS = ("sqlite", "mysql", "postgresql", *SPEAKS)
 
 
 def chosen_alias() -> str:

@@ -17,7 +17,6 @@ from django_delayed_tasks.handlers.discovery import LoadProblem
 from django_delayed_tasks.handlers.validation import name_of
 
 PUBLIC = [name for name in vars(TaskHandler) if not name.startswith("_")]
-LIKENESS = 0.8
 
 
 def check_handlers(**_: Any) -> list[CheckMessage]:
@@ -69,7 +68,7 @@ def _atomic_elsewhere() -> Iterator[CheckMessage]:
 def _misspelt_attributes() -> Iterator[CheckMessage]:
     for handler in get_task_handlers().values():
         for name in sorted(_own_names(handler)):
-            for meant in get_close_matches(name, PUBLIC, n=1, cutoff=LIKENESS):
+            for meant in get_close_matches(name, PUBLIC, n=1, cutoff=0.8):
                 yield Warning(
                     f"{name_of(handler)} has an attribute {name!r}, which has no effect.",
                     hint=f"Did you mean {meant}?",

@@ -1,36 +1,42 @@
-"""Checks for settings of MariaDB and MySQL servers, and of Galera clusters, that break promises of this library."""
+"""Checks for settings of MariaDB and MySQL servers, and of clusters, that break promises of this library."""
 
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.core.checks import CheckMessage, Error, Warning
+from django.db import DatabaseError
 
+from django_delayed_tasks.store.sql.clusters import CURRENT, Cluster, cluster_of
 from django_delayed_tasks.store.sql.dialects import dialect_of
-from django_delayed_tasks.store.sql.galera import CURRENT, is_galera
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
+    from django.db.backends.utils import CursorWrapper
 
 NAMES = (
     "innodb_flush_log_at_trx_commit", "log_bin", "binlog_format", "wsrep_sync_wait", "innodb_autoinc_lock_mode",
-    "sql_mode",
+    "sql_mode", "group_replication_consistency", "group_replication_single_primary_mode",
 )  # fmt: skip
 REFUSED_MODES = {"SIMULTANEOUS_ASSIGNMENT", "EMPTY_STRING_IS_NULL"}
 """Modes of MariaDB; its mode ORACLE includes the first one."""
-MAX_SKEW = timedelta(seconds=1)
+LOOKS = 5
+"""Times that a session is asked which server answers: a splitter of reads and writes may have several replicas."""
+_SERVER = "SELECT @@hostname, @@port, @@server_id"
 
 
 def server_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    """Yield E009 and W012 to W016."""
+    """Yield E009, W012 to W016 and W026."""
     variables = _variables(connection)
     yield from _mode_problems(alias, variables)
     yield from _durability_problems(alias, variables)
     yield from _binlog_problems(alias, variables)
-    if is_galera(connection):
-        yield from _cluster_problems(alias, variables)
-        yield from _clock_problems(alias, connection)
+    if cluster := cluster_of(connection):
+        yield from _cluster_problems(alias, cluster, variables)
+        yield from _clock_problems(alias, cluster, connection)
+    if cluster is not Cluster.GALERA and not connection.in_atomic_block:
+        yield from _splitter_problems(alias, connection)
 
 
 def _variables(connection: "BaseDatabaseWrapper") -> dict[str, str]:
@@ -72,17 +78,47 @@ def _binlog_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMes
         )
 
 
-def _cluster_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMessage]:
-    if int(variables["wsrep_sync_wait"]) & CURRENT != CURRENT:
+def _splitter_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    with connection.cursor() as cursor:
+        readers = {_answered(cursor) for _ in range(LOOKS)}
+        try:
+            cursor.execute("START TRANSACTION READ WRITE")
+        except DatabaseError:  # the alias of a replica, on which this user may not write
+            return
+        try:
+            writer = _answered(cursor)
+        finally:
+            cursor.execute("ROLLBACK")
+    if readers != {writer}:
+        reader = next(iter(readers - {writer}))
         yield Warning(
-            f"On the Galera cluster of the database {alias!r} a session does not immediately see what was committed on "
-            "another node.",
-            hint="cancel_task may not find a task that was just added, and a handler may not find the rows that its "
-            f"task needs. Set DATABASES[{alias!r}]['OPTIONS']['init_command'] = "
-            f"'SET SESSION wsrep_sync_wait = {CURRENT}'.",
+            f"The sessions of the database {alias!r} read on {reader[0]}:{reader[1]} and write on "
+            f"{writer[0]}:{writer[1]}.",
+            hint="A replica shows a commit later, and nothing can wait for it: an executor would take tasks that it "
+            "holds for lost, and what was just added would not be found. Give the tasks an alias that leads to the "
+            "primary server alone, by the proxy's port for writing.",
+            id="django_delayed_tasks.W026",
+        )
+
+
+def _answered(cursor: "CursorWrapper") -> tuple[str, int, int]:
+    cursor.execute(_SERVER)
+    host, port, number = cursor.fetchone()
+    return host, port, number
+
+
+def _cluster_problems(alias: str, cluster: Cluster, variables: dict[str, str]) -> Iterator[CheckMessage]:
+    if not _waits(cluster, variables):
+        command = f"SET SESSION {cluster.variable} = {cluster.waits}"
+        yield Warning(
+            f"On the {cluster.title} cluster of the database {alias!r} a session does not immediately see what was "
+            "committed on another node.",
+            hint="Within your own transactions cancel_task may not find a task that was just added, and a handler may "
+            f"not find the rows that its task needs. Set DATABASES[{alias!r}]['OPTIONS']['init_command'] = "
+            f"{command!r}.",
             id="django_delayed_tasks.W014",
         )
-    if variables["innodb_autoinc_lock_mode"] != "2":
+    if cluster is Cluster.GALERA and variables["innodb_autoinc_lock_mode"] != "2":
         yield Warning(
             f"The Galera cluster of the database {alias!r} has innodb_autoinc_lock_mode = "
             f"{variables['innodb_autoinc_lock_mode']}.",
@@ -91,12 +127,22 @@ def _cluster_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMe
         )
 
 
-def _clock_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _waits(cluster: Cluster, variables: dict[str, str]) -> bool:
+    """Return whether a session's own transactions see what was committed before, on any node."""
+    value = variables[cluster.variable]
+    if cluster is Cluster.GALERA:
+        return int(value) & CURRENT == CURRENT
+    if variables["group_replication_single_primary_mode"] == "ON":  # others are behind only after a failover
+        return value != "EVENTUAL"
+    return value in ("BEFORE", "AFTER", "BEFORE_AND_AFTER")
+
+
+def _clock_problems(alias: str, cluster: Cluster, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
     skew = _skew(connection)
-    if skew > MAX_SKEW:
+    if skew > timedelta(seconds=1):
         yield Warning(
-            f"On the Galera cluster of the database {alias!r} an executor's heartbeat lies {skew.total_seconds():.1f} "
-            "s in the future: the clocks of the nodes differ.",
+            f"On the {cluster.title} cluster of the database {alias!r} an executor's heartbeat lies "
+            f"{skew.total_seconds():.1f} s in the future: the clocks of the nodes differ.",
             hint="Leases and due times are decided by the clock of the queried node. Synchronize the clocks "
             "(NTP, chrony).",
             id="django_delayed_tasks.W016",

@@ -1,7 +1,7 @@
 """START READING HERE: the executor claims due tasks, runs their handlers, and settles the runs.
 
 To see one run from the inside, start in ``running/run.py``; for the way of a task, read the list below. A task passes
-through the rooms in this order:
+through the folders in this order:
 
 - ``claiming/`` decides what to claim next and how much of it;
 - ``limits/`` claims tasks of limited handlers together with their permits;
@@ -14,11 +14,11 @@ Before that, ``add_task`` in ``api.py`` has the task validated (``store/acceptan
 The way of one task, file by file:
 
 1. claim: ``Poller.poll`` in ``claiming/poller.py`` claims due tasks level by level with the strategy of the database
-   (``store/claiming/strategies.py``), and reads the agenda when it knows of no more;
+   (``store/claiming/strategies.py``), and reads the agenda when it knows of no more. It shows the levels of limited
+   handlers to ``Lanes`` in ``limits/lanes.py``, which claims their tasks together with their permits;
 2. hold: ``Held.add`` in ``held.py`` notes the claims: from now on this process answers for them;
 3. admit: tasks without a handler here, those that have been rescued, and those of limited handlers pass
-   ``Admission.admit`` in ``limits/admission.py``, which releases what must not run here now. The tasks of limited
-   handlers are claimed and admitted by ``limits/lanes.py``, which plain tasks do not pass;
+   ``Admission.admit`` in ``limits/admission.py``, which releases what must not run here now;
 4. queue: ``RunQueue.put`` in ``running/run_queue.py`` keeps the task until a thread is free, and groups tasks of one
    code into a batch;
 5. worker: ``CrewThread.run`` in ``threads/crew.py`` takes the batch; ``Performer.perform`` in ``running/worker.py``

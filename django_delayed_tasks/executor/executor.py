@@ -20,10 +20,9 @@ from django_delayed_tasks.executor.limits.relay import Relay
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.lease import Heartbeat, Lease
 from django_delayed_tasks.executor.membership.peers import Peers
-from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
+from django_delayed_tasks.executor.running.awaited_runs import GRACE, AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.watchdog import Watchdog
@@ -31,19 +30,14 @@ from django_delayed_tasks.executor.running.worker import Performer
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.settler import ProgressReports, Settler
 from django_delayed_tasks.executor.threads.crew import Crew
-from django_delayed_tasks.executor.threads.loop import Loop
+from django_delayed_tasks.executor.threads.loop import TICK, Loop
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.support.durations import plural
+from django_delayed_tasks.support.durations import listed, plural
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
-
-WATCH_EVERY = 0.2
-"""Seconds between two iterations of the watchdog."""
-WRITE_TIME = 1.0
-"""Seconds that an executor which stops has at least to write how runs ended, and again to report their failures."""
 
 
 class Executor:
@@ -77,7 +71,15 @@ class Executor:
         self.queue = RunQueue(self.held, self.awaited)
         self.lookahead = lookahead(options)
         self.performer = Performer(options, self.lease, self.held, self.queue, self.clock)
-        self.workers = Crew("worker", alias, self.queue, self.performer.work, self.performer.fail_run, options.threads)
+        self.workers = Crew(
+            "worker",
+            alias,
+            self.queue,
+            self.performer.work,
+            self.performer.fail_run,
+            options.threads,
+            connects_first=True,
+        )
         self.admission = Admission(options, self.held, self.peers)
         unanswered = UnansweredClaims(alias, self.lease, self.held)
         self.lanes = Lanes(
@@ -147,7 +149,7 @@ class Executor:
     def _watch(self) -> float:
         self.watchdog.tick()
         self.health.check()
-        return WATCH_EVERY
+        return TICK
 
     def stop(self, timeout: float | None = None) -> bool:
         """Stop claiming, release what has not started, wait for the runs, settle them, and end the lease.
@@ -167,10 +169,10 @@ class Executor:
         self.queue.close()
         self.workers.finish(deadline - clock.monotonic())
         self.awaited.finish(deadline - clock.monotonic())
-        is_settled = self.settler.finish(max(WRITE_TIME, deadline - clock.monotonic()))
+        is_settled = self.settler.finish(max(GRACE, deadline - clock.monotonic()))
         for loop in (self._reporting, self._watching, self._housekeeping, self._beating):
             loop.stop()
-        self.failures.finish(max(WRITE_TIME, deadline - clock.monotonic()))
+        self.failures.finish(max(GRACE, deadline - clock.monotonic()))
         is_clean = not self._left_behind() and is_settled
         meter.unwatch(self.activity)
         announcing.stopped(self.lease.executor, self.options, is_clean)

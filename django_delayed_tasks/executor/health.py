@@ -21,7 +21,7 @@ MAX_CALL = 60.0
 """Seconds after which a statement of the heartbeat, the poller or the settler, or a hook, counts as hung."""
 HOUSEKEEPING = "housekeeping"
 PATIENCE = 10
-"""How many times longer than others housekeeping may work, on many rows, and writes may be refused to an executor that
+"""The factor by which housekeeping may work longer than others, on many rows, and writes be refused to an executor that
 holds claims: after a restart, its runs that have ended would be run again, and without one they are settled.
 """
 

@@ -29,8 +29,8 @@ logger = Log(__name__)
 class Stage(IntEnum):
     """The stage that a claim has reached. The claims of runs that ended, and have yet to be settled, are at none.
 
-    UNFINISHED: the task waits for a thread or runs. RIDING: it is run in the same call as another task and takes no
-    thread of its own. AWAITED: it runs on the event loop. AWAITED_TOO: so it does, in the same call as another task.
+    UNFINISHED: the task waits for a thread or runs. IN_BATCH: it is run in the same call as another task and takes no
+    thread of its own. AWAITED: it runs on the event loop. AWAITED_IN_BATCH: so it does, in another task's call.
     """
 
     UNFINISHED = auto()
@@ -62,13 +62,14 @@ class Held:
         awaited: the number of claims that run on the event loop; a batch counts as one.
         claimed: the number of tasks that were claimed to be run here.
         settled: the number of claims that were settled, released or dropped.
+        ended_on_loop: the number of runs that ended on the event loop.
         limited: those of the claims that may have permits.
         most: the most unfinished claims to hold; the settler is far behind when twice as many are unsettled.
         ended: the settlements that the settler has yet to write; None tells it to end once all are written.
         has_claimed_all: set by the poller: whether it has claimed all that was due, so that new room need not wake it.
         wake_poller: set when there is room for more claims, when a task was added in this process, and by notices.
         wake_lanes: set when a claim that had permits has ended, and when tasks of limited codes are due.
-        lanes_lack_threads: set by the lanes: whether they are to be woken when a thread has become free.
+        wake_lanes_when_thread_frees: set by the lanes: whether they are to be woken when a thread has become free.
         claiming: locks that the lanes and the settler hold from making a claim to adding it here.
         connecting: the threads that have no connection to run tasks with.
     """
@@ -89,6 +90,7 @@ class Held:
         self._durations: deque[float] = deque()
         self.claimed = 0
         self.settled = 0
+        self.ended_on_loop = 0
         self.ended: SimpleQueue[Settlement | None] = SimpleQueue()
         self.wake_poller = Event()
         # Where the poller itself claims from lanes: see Poller.poll().
@@ -130,6 +132,8 @@ class Held:
                 self._durations.append(seconds)
             else:
                 has_left_loop |= self._leave(claim) is Stage.AWAITED
+        if has_left_loop:
+            self.ended_on_loop += 1
         if self.wake_lanes_when_thread_frees:
             self.wake_lanes.set()
         self._refill(has_left_loop and self.room_on_loop > 0)
@@ -236,7 +240,7 @@ class Held:
 
     @property
     def room_on_loop(self) -> int:
-        """How many more runs the event loop can take; 0 if the settler is far behind, or its queries cannot connect."""
+        """The number of runs for which the loop has room; 0 if the settler is far behind, or queries cannot connect."""
         is_closed = self.is_full or self.connecting.is_loop_waiting
         return 0 if is_closed else max(0, self._async_concurrency - len(self._awaited))
 

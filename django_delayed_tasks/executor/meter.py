@@ -1,4 +1,4 @@
-"""What an executor counts in memory for metrics alone, if they were asked for; it costs no statement.
+"""The counts that an executor keeps in memory for metrics alone, if they were asked for; they cost no statement.
 
 The meter is the process's: ``start()`` sets it, and until then nothing is counted. The ends of runs are not counted
 here: metrics read them from the tally, which the statistics keep anyway.
@@ -44,7 +44,7 @@ class Histogram:
 
 
 class Activity(NamedTuple):
-    """What an executor does now; ``codes`` has the code of each claim that it holds."""
+    """The state of an executor; ``codes`` has the code of each claim that it holds."""
 
     executor: str
     threads: int

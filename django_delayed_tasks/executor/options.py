@@ -12,10 +12,8 @@ from django_delayed_tasks.conf import READERS, Reader, Values, number, settings
 from django_delayed_tasks.exceptions import InvalidSetting, InvalidTask
 from django_delayed_tasks.store.validation import valid_new_queue
 
-MAX_POLL = 86_400.0
-_SUFFIX = 6
-"""Characters reserved for the number that a supervisor appends to a name."""
-NAME_LENGTH = models.NAME_LENGTH - _SUFFIX
+NAME_LENGTH = models.NAME_LENGTH - 6
+"""Characters of a name, to which a supervisor appends "-" and a number."""
 
 _DEFAULTS = Values()
 
@@ -89,8 +87,6 @@ def _check(options: ExecutorOptions) -> None:
         _check_as(READERS[key], name, getattr(options, name))
     if options.max_tasks is not None:
         _check_as(number(1), "max_tasks", options.max_tasks)
-    if options.poll_interval > MAX_POLL:
-        raise InvalidSetting(f"poll_interval={options.poll_interval!r}: must be {MAX_POLL} seconds at most")
     if options.lease <= 2 * options.heartbeat:
         raise InvalidSetting(f"lease={options.lease!r}: must be longer than two heartbeats of {options.heartbeat!r} s")
     for name in ("queues", "exclude_queues"):

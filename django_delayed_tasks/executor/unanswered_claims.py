@@ -11,12 +11,9 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-SEARCH_EVERY, SEARCH_RAREST = 10.0, 60.0
-"""Seconds between two searches, at least and at most: a search is slow where full scans are slow."""
-SEARCH_SHARE = 0.01
-"""The fraction of the time that searches may take."""
-CLAIM_WAIT = 0.02
-"""Seconds that a search waits for a claim of another thread, which may hang on its connection."""
+SEARCH_EVERY, MAX_PAUSE = 10.0, 60.0
+"""Seconds between two searches, at least and at most: slow ones, as where full scans are slow, take a hundredth of the
+time."""
 
 
 class UnansweredClaims:
@@ -50,14 +47,14 @@ class UnansweredClaims:
             return
         self._has_tried = at_once  # the server may still commit a claim whose connection is already lost
         took = clock.monotonic() - began
-        self._look_at = began + max(SEARCH_EVERY, min(SEARCH_RAREST, took / SEARCH_SHARE))
+        self._look_at = began + max(SEARCH_EVERY, min(MAX_PAUSE, 100 * took))
 
     def _release_all(self) -> bool:
         """Release the unanswered claims; return False if that cannot be told now."""
         # Before the query, for those that end meanwhile; after it, for those that are claimed from lanes meanwhile.
         known = self._held.claims()
         unanswered = held_by(self._alias, self._lease.executor) - known
-        if unanswered and not self._held.claiming.wait(CLAIM_WAIT):
+        if unanswered and not self._held.claiming.wait(0.02):  # another thread's claim may hang on its connection
             return False
         if unanswered:
             unanswered -= self._held.claims()

@@ -18,7 +18,7 @@ from django_delayed_tasks.triggers import Trigger, parse_stored
 ARGUMENTS = "arguments"
 """The name of the arguments in errors about them."""
 USABLE = ("priority", "queue_name", "backend", "run_after", "biz_num", "once", "trigger", "expires")
-"""What ``using`` can change about a task, as far as it has these."""
+"""The attributes of a task that ``using`` can change, as far as it has these."""
 _MOMENTS = ("run_after", "expires")
 
 

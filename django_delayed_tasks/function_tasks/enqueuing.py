@@ -23,6 +23,7 @@ from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.notices.wakeup import sees_commit
 from django_delayed_tasks.store.schedules import add, add_many
 from django_delayed_tasks.store.schedules.recurrence import with_first_times
+from django_delayed_tasks.store.sql.portions import PORTION, portions
 from django_delayed_tasks.store.sql.transactions import atomically, is_in_test_case
 from django_delayed_tasks.store.validation import (
     Schedule,
@@ -34,10 +35,8 @@ from django_delayed_tasks.store.validation import (
 )
 from django_delayed_tasks.support.redaction import FUNCTION
 
-PORTION = 500
-"""The number of rows whose ids are read in one statement, and that are written in one."""
 KEPT = ("priority", "queue_name", "backend", "biz_num")
-"""What enqueuing again keeps of ``using``: neither moments, which may have passed, nor ``once`` or a trigger."""
+"""The attributes of ``using`` that enqueuing again keeps; no moments, which may have passed, nor once or trigger."""
 
 
 class Order(NamedTuple):
@@ -146,8 +145,8 @@ def enqueue_many(alias: str, orders: Sequence[Order], announce: Announce) -> lis
     As with ``add_tasks``, each portion is a transaction of its own, unless the caller has one open.
     """
     results: list[Any | None] = []
-    for start in range(0, len(orders), PORTION):
-        results += _enqueue_portion(alias, orders[start : start + PORTION], announce)
+    for some in portions(orders):
+        results += _enqueue_portion(alias, some, announce)
     return results
 
 

@@ -17,7 +17,7 @@ CORE, BACKPORT = "django.tasks", "django_tasks"
 
 @dataclass(frozen=True)
 class Family:
-    """What one family calls things; ``root`` is the package that all of it is in.
+    """The names that one family uses; ``root`` is the package that all of it is in.
 
     Each is imported when it is first asked for, and then known: a run asks for several.
     """

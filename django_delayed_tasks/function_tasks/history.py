@@ -1,4 +1,4 @@
-"""What the database knows of a function task: its row, and its runs in the history."""
+"""The records of a function task in the database: its row, and its runs in the history."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,8 +14,6 @@ from django_delayed_tasks.support.redaction import FUNCTION
 
 MAX_RUNS = 1000
 """The number of runs of a result that are read, latest first."""
-MAX_READS = 10
-"""How often a row and its runs are read again because a run has ended between the two reads."""
 LIVE = ("id", "biz_code", "biz_num", "biz_ext", "queue", "priority", "status", "version", "attempts", "rescues",
         "executor", "update_time", "expires_at", "once", "claim_at", "last_error")  # fmt: skip
 
@@ -107,7 +105,7 @@ class Life(NamedTuple):
 
 def read_life(alias: str, task_id: int) -> Life | None:
     """Return what is known of the function task that has, or had, this primary key; None if there is nothing."""
-    for _ in range(MAX_READS):
+    for _ in range(10):  # a run may end between the two reads
         task = Task.objects.using(alias).filter(pk=task_id).only(*LIVE).first()
         latest = list(TaskRun.objects.using(alias).filter(task_id=task_id).order_by("-id")[:MAX_RUNS])
         if not _has_changed_between(task, latest):

@@ -13,12 +13,8 @@ from uuid import UUID
 
 from django_delayed_tasks import clock
 
-_TAG_BITS = 62
-_VERSION, _VARIANT = 8 << 76, 0b10 << _TAG_BITS
-_LOW_BITS = 12
-"""The bits of the primary key that come after the version."""
-
-
+_VERSION, _VARIANT = 8 << 76, 0b10 << 62
+"""The bits by which a UUID says that it is of version 8, and laid out as RFC 9562 says."""
 _NUMBER = re.compile(r"([0-9a-f]{12,14})-[0-9a-f]{16}")
 
 
@@ -35,7 +31,7 @@ def moment_in(biz_num: str) -> datetime | None:
 
 def id_of(task_id: int, biz_num: str) -> str:
     """Return the id of the result of a task."""
-    high, low = divmod(task_id, 1 << _LOW_BITS)
+    high, low = divmod(task_id, 1 << 12)
     digits = f"{high << 80 | _VERSION | low << 64 | _VARIANT | _tag(biz_num):032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
@@ -52,9 +48,9 @@ def key_of(result_id: Any) -> int | None:
         number = value.int
     except (ValueError, AttributeError):
         return None
-    if number >> 76 & 0xF != 8 or number >> _TAG_BITS & 0b11 != 0b10:
+    if number >> 76 & 0xF != 8 or number >> 62 & 0b11 != 0b10:
         return None
-    return int(number >> 80 << _LOW_BITS | number >> 64 & 0xFFF)
+    return int(number >> 80 << 12 | number >> 64 & 0xFFF)
 
 
 def _tag(biz_num: str) -> int:

@@ -1,4 +1,4 @@
-"""What this store can do for a function, and the four places where that can be said.
+"""The options that this store has for a function, and the four places where they can be set.
 
 The backend's ``OPTIONS`` apply to all functions, and ``OPTIONS["functions"]["dotted.path"]`` to one. They are outranked
 by the decorators ``task_options`` and ``periodic``, and these by arguments of ``@task`` (Django 6.1 and the backport).
@@ -27,7 +27,7 @@ FUNCTIONS = "functions"
 _IMPORTED = ("backoff", "concurrency_key")
 """The options that settings may give as dotted paths."""
 BACKOFF = ("exception", "task_result")
-"""What the option ``backoff`` is called with."""
+"""The arguments of the option ``backoff``."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ Call = tuple[Sequence[Any], Mapping[str, Any]]
 
 
 class Enqueuing:
-    """What can be done with a function of this store: its methods are those of each family's class."""
+    """The methods of a function of this store: its methods are those of each family's class."""
 
     __slots__ = ()
 

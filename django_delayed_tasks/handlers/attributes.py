@@ -6,15 +6,13 @@ They stand with the attributes in ``base.py``; ``validation.py`` applies them.
 from datetime import timedelta
 from typing import Any
 
-from django_delayed_tasks.conf import MAX_KEEPING, Reader
+from django_delayed_tasks.conf import Reader
 from django_delayed_tasks.exceptions import InvalidTrigger, shortened
+from django_delayed_tasks.fields import POOL_LENGTH, QUEUE_LENGTH
 from django_delayed_tasks.states import KeepHistory
 from django_delayed_tasks.triggers import Trigger, parse
+from django_delayed_tasks.triggers.values import MAX_SPAN
 
-# The same lengths as in models.py, which handlers do not import; a test compares them.
-CODE_LENGTH = 50
-QUEUE_LENGTH = 50
-POOL_LENGTH = 50
 RESERVED_POOLS = "ddt."
 
 
@@ -51,7 +49,7 @@ def trigger(value: Any) -> Trigger | None:
 def history_kept(value: Any) -> Any:
     """Return the value of ``keep_history``."""
     kinds = [str(kind) for kind in KeepHistory]
-    if not (timedelta() < value <= MAX_KEEPING if isinstance(value, timedelta) else value in kinds):
+    if not (timedelta() < value <= MAX_SPAN if isinstance(value, timedelta) else value in kinds):
         raise ValueError(f"expected one of {', '.join(kinds)}, or a timedelta above zero")
     return value
 

@@ -3,32 +3,26 @@
 import random
 from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
-from asgiref.sync import iscoroutinefunction, sync_to_async
+from asgiref.sync import iscoroutinefunction
 
 from django_delayed_tasks.conf import as_seconds, boolean, number, or_none, seconds, text
 from django_delayed_tasks.exceptions import InvalidHandler
-from django_delayed_tasks.handlers import attributes, scheduling
+from django_delayed_tasks.handlers import attributes
 from django_delayed_tasks.handlers.rates import parse_rate
-from django_delayed_tasks.outcomes import AddResult, Outcome
-from django_delayed_tasks.states import BizNum, CancelResult, KeepHistory
+from django_delayed_tasks.handlers.scheduling import Scheduling
+from django_delayed_tasks.outcomes import Outcome
+from django_delayed_tasks.states import BizNum, KeepHistory
 from django_delayed_tasks.triggers import Trigger, parse
 
 if TYPE_CHECKING:
-    from django.db.models import QuerySet
-
-    from django_delayed_tasks.models import Task, TaskRun
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 HandleResult = Outcome | datetime | timedelta | None
 """The values that ``handle`` may return."""
 BatchResult = Sequence[HandleResult | Exception] | None
 """The values that ``handle_batch`` may return."""
-
-
-MICROSECOND = timedelta(microseconds=1)
-HIGHEST_DOUBLING = 67  # a microsecond doubled this often exceeds every timedelta
 
 
 def exponential(
@@ -52,12 +46,13 @@ def exponential(
         raise ValueError(f"expected 0 < base <= cap, not base={base!r}, cap={cap!r}")
     if not 0 <= jitter <= 1:
         raise ValueError(f"expected a jitter from 0 to 1, not {jitter!r}")
-    doublings = min(max(attempt, 1) - 1, HIGHEST_DOUBLING)
-    longest = min(cap // MICROSECOND, (base // MICROSECOND) << doublings)
-    return longest * MICROSECOND - int(longest * jitter * random.random()) * MICROSECOND
+    unit = timedelta.resolution
+    doublings = min(max(attempt, 1) - 1, (cap // unit).bit_length())
+    longest = min(cap // unit, (base // unit) << doublings)
+    return longest * unit - int(longest * jitter * random.random()) * unit
 
 
-class TaskHandler:
+class TaskHandler(Scheduling):
     """Does the work of all tasks of one code.
 
     One instance serves all threads: keep no state of a run on ``self``.
@@ -165,80 +160,8 @@ class TaskHandler:
         return None
 
     @classmethod
-    def schedule(
-        cls,
-        biz_num: BizNum,
-        when: scheduling.When = None,
-        biz_ext: Any = None,
-        **options: Unpack[scheduling.ScheduleOptions],
-    ) -> AddResult:
-        """Add a task of this code.
-
-        ``when`` is an aware datetime, a timedelta from now, or None for at once. ``options`` are the task's ``queue``,
-        ``priority``, ``trigger`` and ``expires_at``, and those of :func:`~django_delayed_tasks.api.add_task`:
-        ``if_exists``, ``once``, ``using``.
-
-        Raises:
-            InvalidTask, UnknownCode, TaskExists: as for ``add_task``.
-            InvalidHandler: only instances of the class have a code; so for the methods below.
-        """
-        return scheduling.schedule(code_of(cls), biz_num, when, biz_ext, **options)
-
-    @classmethod
-    def cancel(cls, biz_num: BizNum, *, using: str | None = None) -> CancelResult:
-        """Cancel the task of this code and number; see :func:`~django_delayed_tasks.api.cancel_task`."""
-        return scheduling.facade().cancel(code_of(cls), biz_num, using=using)
-
-    @classmethod
-    def reschedule(cls, biz_num: BizNum, when: scheduling.When, *, using: str | None = None) -> bool:
-        """Give the task a new time; see :func:`~django_delayed_tasks.api.reschedule_task`."""
-        return scheduling.facade().reschedule(code_of(cls), biz_num, when, using=using)
-
-    @classmethod
-    def get(cls, biz_num: BizNum, *, using: str | None = None) -> "Task | None":
-        """Return the task of this code and number, in any status, or None if there is none.
-
-        Raises:
-            InvalidTask: the value is not a valid number.
-        """
-        task: Task | None = scheduling.facade().find_task(code_of(cls), biz_num, using)
-        return task
-
-    @classmethod
-    def runs(cls, biz_num: BizNum, *, using: str | None = None) -> "QuerySet[TaskRun]":
-        """Return the history of this code and number, newest first.
-
-        Raises:
-            InvalidTask: the value is not a valid number.
-        """
-        runs: QuerySet[TaskRun] = scheduling.facade().find_runs(code_of(cls), biz_num, using)
-        return runs
-
-    @classmethod
-    async def aschedule(
-        cls,
-        biz_num: BizNum,
-        when: scheduling.When = None,
-        biz_ext: Any = None,
-        **options: Unpack[scheduling.ScheduleOptions],
-    ) -> AddResult:
-        """Do as :meth:`schedule`, from a coroutine; likewise the methods below."""
-        return await sync_to_async(cls.schedule)(biz_num, when, biz_ext, **options)
-
-    @classmethod
-    async def acancel(cls, biz_num: BizNum, *, using: str | None = None) -> CancelResult:
-        """Cancel the task of this code and number."""
-        return await sync_to_async(cls.cancel)(biz_num, using=using)
-
-    @classmethod
-    async def areschedule(cls, biz_num: BizNum, when: scheduling.When, *, using: str | None = None) -> bool:
-        """Give the task a new time."""
-        return await sync_to_async(cls.reschedule)(biz_num, when, using=using)
-
-    @classmethod
-    async def aget(cls, biz_num: BizNum, *, using: str | None = None) -> "Task | None":
-        """Return the task of this code and number, in any status, or None if there is none."""
-        return await sync_to_async(cls.get)(biz_num, using=using)
+    def _own_code(cls) -> str:
+        return code_of(cls)
 
     @property
     def longest_lateness(self) -> timedelta | None:
@@ -247,7 +170,7 @@ class TaskHandler:
 
     @property
     def history_period(self) -> timedelta | None:
-        """How long a run stays in the history; None if the handler leaves that to ``KEEP_HISTORY``."""
+        """The time for which a run stays in the history; None if the handler leaves that to ``KEEP_HISTORY``."""
         return self.keep_history if isinstance(self.keep_history, timedelta) else None
 
     @property

@@ -4,20 +4,16 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 from inspect import isroutine
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from django_delayed_tasks.exceptions import InvalidHandler, shortened
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.handlers.registry import register_task_handler
-from django_delayed_tasks.handlers.scheduling import ScheduleOptions, When
-from django_delayed_tasks.outcomes import AddResult
-from django_delayed_tasks.states import BizNum, CancelResult, KeepHistory
+from django_delayed_tasks.handlers.scheduling import METHODS, Scheduling
+from django_delayed_tasks.states import BizNum, KeepHistory
 from django_delayed_tasks.triggers import Trigger
 
 if TYPE_CHECKING:
-    from django.db.models import QuerySet
-
-    from django_delayed_tasks.models import Task, TaskRun
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 
@@ -45,46 +41,12 @@ class HandlerOptions(TypedDict, total=False):
 
 
 ATTRIBUTES = tuple(HandlerOptions.__annotations__)
-METHODS = ("schedule", "cancel", "reschedule", "get", "runs", "aschedule", "acancel", "areschedule", "aget")
-"""The methods of the handler that the decorated function has, too."""
 
 
-class ScheduleFunction(Protocol):
-    """The function that adds a task for a decorated function; see :meth:`TaskHandler.schedule`."""
-
-    def __call__(
-        self, biz_num: BizNum, when: When = None, biz_ext: Any = None, **options: Unpack[ScheduleOptions]
-    ) -> AddResult: ...
-
-
-class AsyncScheduleFunction(Protocol):
-    """The same, to be awaited."""
-
-    async def __call__(
-        self, biz_num: BizNum, when: When = None, biz_ext: Any = None, **options: Unpack[ScheduleOptions]
-    ) -> AddResult: ...
-
-
-class DecoratedFunction(Protocol):
-    """The decorated function, which has more attributes: its handler, and methods of this."""
+class DecoratedFunction(Scheduling):
+    """The type of a decorated function: it has its handler, and methods of this."""
 
     handler: TaskHandler
-    schedule: ScheduleFunction
-    aschedule: AsyncScheduleFunction
-
-    def cancel(self, biz_num: BizNum, *, using: str | None = None) -> CancelResult: ...
-
-    def reschedule(self, biz_num: BizNum, when: When, *, using: str | None = None) -> bool: ...
-
-    def get(self, biz_num: BizNum, *, using: str | None = None) -> "Task | None": ...
-
-    def runs(self, biz_num: BizNum, *, using: str | None = None) -> "QuerySet[TaskRun]": ...
-
-    async def acancel(self, biz_num: BizNum, *, using: str | None = None) -> CancelResult: ...
-
-    async def areschedule(self, biz_num: BizNum, when: When, *, using: str | None = None) -> bool: ...
-
-    async def aget(self, biz_num: BizNum, *, using: str | None = None) -> "Task | None": ...
 
     def __call__(self, task: Any) -> Any: ...
 

@@ -8,7 +8,7 @@ import hashlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from django_delayed_tasks.handlers.attributes import CODE_LENGTH
+from django_delayed_tasks.fields import CODE_LENGTH
 from django_delayed_tasks.handlers.base import TaskHandler, code_of
 from django_delayed_tasks.handlers.named_code import task_named
 from django_delayed_tasks.handlers.registry import find
@@ -22,15 +22,14 @@ logger = logger_of("django_delayed_tasks")
 
 USING = "using"
 """The key of what the caller has changed about the function's task with ``using``."""
-_HASH_LENGTH = 10
 
 
 def code_of_function(path: str) -> str:
     """Return the code of a function's tasks: its dotted path, or the end of it after a hash if it is too long."""
     if len(path) <= CODE_LENGTH:
         return path
-    digest = hashlib.sha256(path.encode()).hexdigest()[:_HASH_LENGTH]
-    return f"{digest}~{path[_HASH_LENGTH + 1 - CODE_LENGTH :]}"
+    prefix = f"{hashlib.sha256(path.encode()).hexdigest()[:10]}~"
+    return prefix + path[len(prefix) - CODE_LENGTH :]
 
 
 def is_function(data: Any) -> bool:

@@ -64,7 +64,7 @@ AsyncCall = Callable[[Run], Awaitable[Any]]
 Middleware = Callable[[Any], Any]
 
 threads: ContextVar[ThreadPoolExecutor | None] = ContextVar("threads", default=None)
-"""What calls plain middlewares around async handlers: threads that nothing else needs, or None for the loop's own."""
+"""The threads that call plain middlewares around async handlers, which nothing else needs; None for the loop's own."""
 _cancelled: ContextVar[Event] = ContextVar("cancelled")
 
 

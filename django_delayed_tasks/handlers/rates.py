@@ -8,6 +8,7 @@ UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 MAX_STARTS: Final = 10_000
 """The most starts in one period: each start keeps a row for that long."""
 MAX_PERIOD: Final = timedelta(days=31)
+"""The longest period: a month."""
 _FORM: Final = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{0,9})\s*([smhd])\s*")
 
 

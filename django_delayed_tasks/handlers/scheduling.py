@@ -2,12 +2,19 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
+
+from asgiref.sync import sync_to_async
 
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import BizNum, CancelResult, IfExists, IfExistsName
 from django_delayed_tasks.triggers import Trigger
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from django_delayed_tasks.models import Task, TaskRun
 
 When = datetime | timedelta | None
 
@@ -25,7 +32,7 @@ class ScheduleOptions(TypedDict, total=False):
 
 
 class Facade(NamedTuple):
-    """What the API has for handlers: the ``Task`` to be added, and functions that take a code and a number."""
+    """The part of the API that handlers use: the ``Task`` to be added, and functions that take a code and a number."""
 
     make_task: Callable[..., Any]
     add_task: Callable[..., AddResult]
@@ -77,3 +84,91 @@ def schedule(
     given = {"queue": queue, "priority": priority, "trigger": trigger, "expires_at": expires_at}
     task = facade().make_task(biz_code=biz_code, biz_num=biz_num, when=when, biz_ext=biz_ext, **given)
     return facade().add_task(task, if_exists=if_exists, once=once, using=using)
+
+
+class Scheduling:
+    """The methods of handlers that schedule and find tasks of their code; a decorated function has them, too."""
+
+    @classmethod
+    def _own_code(cls) -> str:
+        raise NotImplementedError
+
+    @classmethod
+    def schedule(
+        cls,
+        biz_num: BizNum,
+        when: When = None,
+        biz_ext: Any = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> AddResult:
+        """Add a task of this code.
+
+        ``when`` is an aware datetime, a timedelta from now, or None for at once. ``options`` are the task's ``queue``,
+        ``priority``, ``trigger`` and ``expires_at``, and those of :func:`~django_delayed_tasks.api.add_task`:
+        ``if_exists``, ``once``, ``using``.
+
+        Raises:
+            InvalidTask, UnknownCode, TaskExists: as for ``add_task``.
+            InvalidHandler: only instances of the class have a code; so for the methods below.
+        """
+        return schedule(cls._own_code(), biz_num, when, biz_ext, **options)
+
+    @classmethod
+    def cancel(cls, biz_num: BizNum, *, using: str | None = None) -> CancelResult:
+        """Cancel the task of this code and number; see :func:`~django_delayed_tasks.api.cancel_task`."""
+        return facade().cancel(cls._own_code(), biz_num, using=using)
+
+    @classmethod
+    def reschedule(cls, biz_num: BizNum, when: When, *, using: str | None = None) -> bool:
+        """Give the task a new time; see :func:`~django_delayed_tasks.api.reschedule_task`."""
+        return facade().reschedule(cls._own_code(), biz_num, when, using=using)
+
+    @classmethod
+    def get(cls, biz_num: BizNum, *, using: str | None = None) -> "Task | None":
+        """Return the task of this code and number, in any status, or None if there is none.
+
+        Raises:
+            InvalidTask: the value is not a valid number.
+        """
+        task: Task | None = facade().find_task(cls._own_code(), biz_num, using)
+        return task
+
+    @classmethod
+    def runs(cls, biz_num: BizNum, *, using: str | None = None) -> "QuerySet[TaskRun]":
+        """Return the history of this code and number, newest first.
+
+        Raises:
+            InvalidTask: the value is not a valid number.
+        """
+        runs: QuerySet[TaskRun] = facade().find_runs(cls._own_code(), biz_num, using)
+        return runs
+
+    @classmethod
+    async def aschedule(
+        cls,
+        biz_num: BizNum,
+        when: When = None,
+        biz_ext: Any = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> AddResult:
+        """Do as :meth:`schedule`, from a coroutine; likewise the methods below."""
+        return await sync_to_async(cls.schedule)(biz_num, when, biz_ext, **options)
+
+    @classmethod
+    async def acancel(cls, biz_num: BizNum, *, using: str | None = None) -> CancelResult:
+        """Cancel the task of this code and number."""
+        return await sync_to_async(cls.cancel)(biz_num, using=using)
+
+    @classmethod
+    async def areschedule(cls, biz_num: BizNum, when: When, *, using: str | None = None) -> bool:
+        """Give the task a new time."""
+        return await sync_to_async(cls.reschedule)(biz_num, when, using=using)
+
+    @classmethod
+    async def aget(cls, biz_num: BizNum, *, using: str | None = None) -> "Task | None":
+        """Return the task of this code and number, in any status, or None if there is none."""
+        return await sync_to_async(cls.get)(biz_num, using=using)
+
+
+METHODS = tuple(name for name in vars(Scheduling) if not name.startswith("_"))
+"""The names of these methods."""

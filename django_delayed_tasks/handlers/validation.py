@@ -8,7 +8,8 @@ from asgiref.sync import iscoroutinefunction
 
 from django_delayed_tasks.conf import Reader, readers_of
 from django_delayed_tasks.exceptions import InvalidHandler, shortened
-from django_delayed_tasks.handlers.attributes import CODE_LENGTH, text_up_to
+from django_delayed_tasks.fields import CODE_LENGTH
+from django_delayed_tasks.handlers.attributes import text_up_to
 from django_delayed_tasks.handlers.base import TaskHandler
 
 

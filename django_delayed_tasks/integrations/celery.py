@@ -13,7 +13,7 @@ logger = logging.getLogger("django_delayed_tasks.celery")
 PAUSE: Final = 60
 """The seconds until a message that was kept is tried again."""
 CANVAS: Final = {"chain": "chain", "chord": "chord", "callbacks": "link", "errbacks": "link_error"}
-"""What a message may say of others that follow it. Celery would send these although the function has not run."""
+"""The headers that name messages to follow this one. Celery would send these although the function has not run."""
 
 
 def hand_on(function: Any, name: str | None = None) -> Any:

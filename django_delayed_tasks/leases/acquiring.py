@@ -13,7 +13,15 @@ from django.db import Error, connections
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, TaskException
 from django_delayed_tasks.leases.asynchronous import Cancelled, IsCancelled, never
-from django_delayed_tasks.leases.waiting import GRACE, LONGEST, Pauses, drop_broken, reconnecting, stand_again, standing
+from django_delayed_tasks.leases.waiting import (
+    GRACE,
+    MAX_PAUSE,
+    Pauses,
+    drop_broken,
+    reconnecting,
+    stand_again,
+    standing,
+)
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, Grant, WantedResource
@@ -23,7 +31,7 @@ from django_delayed_tasks.support.logs import logger_of
 logger = logger_of(__name__)
 
 TRIES: Final = 5
-"""How often a contender outside the wait queue tries another free resource when one was taken first."""
+"""The number of times that a contender outside the wait queue tries another free resource when one was taken first."""
 TOLD_AGAIN: Final = 5.0
 """Seconds between two queries for the present holder."""
 Won = tuple[Grant, float]
@@ -127,7 +135,7 @@ class Contender:
                 if has_passed(deadline) or not may_pass(error, self._request.alias):
                     raise
                 logger.warning("the database failed during the wait for %s: %s", describe(self._request.wanted), error)
-                pauses.sleep_for(LONGEST, deadline)
+                pauses.sleep_for(MAX_PAUSE, deadline)
             else:
                 pauses.sleep(view.ahead, bool(view.free), deadline)
 

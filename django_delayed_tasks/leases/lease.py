@@ -28,6 +28,7 @@ from django_delayed_tasks.support.logs import Log
 logger = Log(__name__)
 
 TRUSTED_PART = 2 / 3
+"""The part of its length for which a lease is trusted without a renewal; the rest allows for a process that hangs."""
 Owner = int | asyncio.Task[Any] | None
 """The id of the thread that holds a mutex, or the task."""
 

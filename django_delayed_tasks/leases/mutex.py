@@ -35,7 +35,7 @@ LEASE: Final = "lease"
 """The name of the parameter."""
 
 
-class DecoratedFunction(Generic[R]):
+class LeasedFunction(Generic[R]):
     """A function, and the place of its parameter ``lease``."""
 
     signature: Signature | None = None
@@ -50,7 +50,7 @@ class DecoratedFunction(Generic[R]):
         _refuse_unfinished(function)
         self._function = function
         self._place: int | None = None
-        """How many positional arguments come before the lease; None if it is passed by its name."""
+        """The number of positional arguments before the lease; None if it is passed by its name."""
         try:
             found = inspect.signature(function)
         except (TypeError, ValueError):  # a function that is not written in Python
@@ -212,7 +212,7 @@ class Mutex:
         Raises:
             TypeError: a call of the function would return before its work is done: it is async, or a generator.
         """
-        decorated = DecoratedFunction(function)
+        decorated = LeasedFunction(function)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> R | None:

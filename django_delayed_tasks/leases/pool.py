@@ -13,7 +13,7 @@ from django_delayed_tasks.leases.acquiring import Contender, Request, Won, descr
 from django_delayed_tasks.leases.asynchronous import Cancelled, IsCancelled, in_thread, never
 from django_delayed_tasks.leases.lease import Lease
 from django_delayed_tasks.leases.renewer import renewer
-from django_delayed_tasks.leases.waiting import LONGEST, Pauses, reconnecting
+from django_delayed_tasks.leases.waiting import MAX_PAUSE, Pauses, reconnecting
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, LOOK_AHEAD, View
@@ -23,14 +23,13 @@ from django_delayed_tasks.store.validation import valid_json
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-DAY: Final = timedelta(days=1)
 Valid = Callable[["LeasedResource"], object]
 Where = Callable[[Any], object]
 
 ROWS_A_SECOND: Final = 2000
-"""How many rows a waiting caller reads at most, apart from those of resources that became free since its last look."""
+"""The maximum number of rows that a waiting caller reads, apart from resources freed since its last look."""
 _FAR_BACK: Final = View(LOOK_AHEAD, True, [])
-"""What a caller sees when nothing fits: it is far from the front of the line, so its pauses grow to a second."""
+"""The view of a caller whom nothing fits: it is far from the front of the line, so its pauses grow to a second."""
 
 
 class Chooser(Contender):
@@ -80,7 +79,9 @@ class Chooser(Contender):
 class Pool:
     """The resources of one pool: ``Pool("proxies")``. Creating this object does not query the database."""
 
-    def __init__(self, name: str, *, quarantine: float | timedelta = DAY, using: str | None = None) -> None:
+    def __init__(
+        self, name: str, *, quarantine: float | timedelta = timedelta(days=1), using: str | None = None
+    ) -> None:
         """Name the pool; ``quarantine`` is how long an invalid resource is set aside, in seconds or as a timedelta.
 
         Raises:
@@ -283,7 +284,7 @@ class LeasedResource:
             if has_passed(deadline) and (self._wait or name in refused):  # without waiting, each is tried once
                 raise ResourceUnavailable(f"no valid resource of pool {self.pool.name!r} was available in time")
             if name in refused:  # it came a second time: all free resources were tried
-                Pauses().sleep_for(LONGEST, deadline)
+                Pauses().sleep_for(MAX_PAUSE, deadline)
                 refused.clear()
             refused.add(name)
 

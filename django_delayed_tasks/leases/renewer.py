@@ -23,10 +23,8 @@ logger = Log(__name__)
 
 RENEWALS: Final = 3
 """Renewals in each ttl: one may fail, and the next one is still in time."""
-TOGETHER: Final = 0.25
-"""Entries that are due within this part of their interval are renewed along with the rest."""
 PLACE_TTL: Final = timedelta(seconds=6)
-"""How long a place in the wait queue lasts without renewal."""
+"""The time for which a place in the wait queue lasts without renewal."""
 LAST_RENEWAL: Final = 1.0
 """Seconds that the end of the process waits for a renewal in progress."""
 
@@ -144,10 +142,11 @@ class Renewer:
             _close(alias)
 
     def _take_due(self, alias: str, now: float) -> list[RenewableLease | Place]:
-        # Due again after a part of the interval, even if this renewal fails; a success resets it.
+        # What is due within a quarter of its interval is renewed along with the rest. All are due again after a part of
+        # the interval, even if this renewal fails; a success resets it.
         due = [
             entry for entry, at in self._due.items()
-            if entry.alias == alias and at <= now + _interval(entry) * TOGETHER
+            if entry.alias == alias and at <= now + _interval(entry) / 4
         ]  # fmt: skip
         for entry in due:
             self._due[entry] = now + _interval(entry) / RENEWALS

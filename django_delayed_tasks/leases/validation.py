@@ -12,6 +12,7 @@ from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.store.validation import seen_text, valid_json, valid_text
 
 MIN_TTL: Final = 0.1
+"""Seconds of the shortest lease, whose renewals are thirty statements a second."""
 
 
 def valid_name(value: Any, field: str = "name") -> str:

@@ -1,4 +1,4 @@
-"""How a caller waits: its place in the wait queue, its pauses, what wakes it; and connections that broke meanwhile."""
+"""The wait of a caller: its place in the wait queue, its pauses, its wakings; and connections that broke meanwhile."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -16,16 +16,14 @@ from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import logger_of
 
-SHORTEST: Final = 0.02
-LONGEST: Final = 1.0
-AT_THE_HEAD: Final = (0.1, 0.2)
-"""The longest pause, in seconds, of the first in the queue: it grows from the first value to the second."""
+MIN_PAUSE: Final = 0.02
+"""Seconds between two looks at least: each is a statement."""
+MAX_PAUSE: Final = 1.0
+"""Seconds between two looks at most, and after an error: how late the end of another process's lease may be noticed."""
 GRACE: Final = 0.3
 """Seconds for which a free resource is reserved for contenders ahead; more than any pause of the first one."""
-SHARE_OF_TURN: Final = 0.2
-"""A pause is this part of the time until this contender is expected to be first, by the queue's speed so far ..."""
 SHARE_OF_WAIT: Final = 0.3
-"""... and at most this part of the time waited so far, which bounds the delay in noticing an unexpected release."""
+"""The part of the time waited so far that a pause takes at most: how late an unexpected release may be noticed."""
 
 
 class Pauses:
@@ -50,14 +48,18 @@ class Pauses:
         self.woken.clear()
 
     def seconds(self, ahead: int, is_something_free: bool) -> float:
-        """Return the next pause in seconds; short if a resource is free, since the contenders ahead may have died."""
+        """Return the next pause in seconds; short if a resource is free, since the contenders ahead may have died.
+
+        It is a fifth of the time until this contender is expected to be first, by the queue's speed so far. That of the
+        first one grows to 0.2 s.
+        """
         self._first = ahead if self._first is None else self._first
         waited = clock.monotonic() - self._began
         turn = (ahead + 1) * waited / (max(self._first - ahead, 0) + 1)
-        head = min(max(AT_THE_HEAD[0], waited / 100), AT_THE_HEAD[1])
-        longest = GRACE / 3 if is_something_free else min(head * (ahead + 1), LONGEST)
-        pause = min(SHARE_OF_TURN * turn, SHARE_OF_WAIT * waited, longest)
-        return max(pause, SHORTEST) * random.uniform(0.8, 1.0)
+        head = min(max(0.1, waited / 100), 0.2)
+        longest = GRACE / 3 if is_something_free else min(head * (ahead + 1), MAX_PAUSE)
+        pause = min(0.2 * turn, SHARE_OF_WAIT * waited, longest)
+        return max(pause, MIN_PAUSE) * random.uniform(0.8, 1.0)
 
 
 logger = logger_of(__name__)

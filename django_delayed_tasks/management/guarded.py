@@ -16,8 +16,6 @@ from django_delayed_tasks.leases import MutexLease
 
 LOST: Final = 76
 """Exit code if the command was ended because the mutex was lost."""
-NOT_EXECUTABLE: Final = 126
-NOT_FOUND: Final = 127
 LOOK_EVERY: Final = 0.05
 """Seconds between two looks whether the mutex is held."""
 PASSED_ON: Final = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
@@ -34,7 +32,7 @@ class GuardedCommand:
         self._lease = lease
 
     def run(self) -> int:
-        """Run the command to its end, or until the mutex is lost; return the exit code."""
+        """Run the command to its end, or until the mutex is lost; return the exit code, as a shell does."""
         environment = {**os.environ, "MUTEX_NAME": self._lease.name, "MUTEX_TOKEN": str(self._lease.token)}
         with _signals_kept() as signals:
             try:
@@ -42,9 +40,9 @@ class GuardedCommand:
                     self._command, env=environment, start_new_session=True, preexec_fn=_dies_with_parent()
                 )
             except FileNotFoundError:
-                return _cannot_run(self._command[0], _("not found"), NOT_FOUND)
+                return _cannot_run(self._command[0], _("not found"), 127)
             except OSError as error:
-                return _cannot_run(self._command[0], error.strerror or _("cannot be run"), NOT_EXECUTABLE)
+                return _cannot_run(self._command[0], error.strerror or _("cannot be run"), 126)
             signals.pass_to(process)
             return self._watch(process)
 

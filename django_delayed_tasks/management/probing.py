@@ -18,6 +18,7 @@ from django_delayed_tasks.executor.process.probes import SOCKET, Format, Probes,
 from django_delayed_tasks.executor.process.supervisor import Supervisor
 
 MAX_PORT = 65_535
+"""The last port of TCP."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -11,9 +11,6 @@ from django.utils import autoreload
 
 from django_delayed_tasks.executor.process.foreground import RESTART, StopSignals
 
-START_AGAIN = 3
-"""The exit code by which a process asks Django's reloader to start it again."""
-
 
 def run_with_reloader(run: Callable[[StopSignals], int], patience: float) -> None:
     """Call ``run(signals)`` in a thread, as the reloader requires, and signal it to stop when the reloader ends.
@@ -31,7 +28,7 @@ def run_with_reloader(run: Callable[[StopSignals], int], patience: float) -> Non
         finally:
             has_ended.set()
         if code == RESTART:
-            _exit(START_AGAIN)
+            _exit(3)  # by which Django's reloader starts it again
 
     try:
         autoreload.run_with_reloader(run_in_thread)

@@ -1,4 +1,4 @@
-"""What several commands check, ask, say and align: migrations, databases, the main thread, a question, columns."""
+"""Parts that several commands share: migrations, databases, the main thread, a question, columns."""
 
 import sys
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What the metrics of the whole cluster are read from: the database, with a few short queries."""
+"""The source of the metrics of the whole cluster: the database, with a few short queries."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class Cluster(NamedTuple):
-    """What the database says.
+    """The answers of the database.
 
     Attributes:
         is_known: False if the database cannot be read.

@@ -136,7 +136,7 @@ COUNTED: Final[tuple[Metric[Counts], ...]] = (
         lambda counts: [((), counts.agenda_time)],
     ),
 )  # fmt: skip
-"""What a process has counted since it started."""
+"""The counters of a process since its start."""
 
 ACTIVE: Final[tuple[Metric[Activity], ...]] = (
     Metric(Kind.GAUGE, "threads", "Threads that run tasks.", (), lambda now: [((), now.threads)]),
@@ -152,7 +152,7 @@ ACTIVE: Final[tuple[Metric[Activity], ...]] = (
         lambda now: [(labels, used) for labels, (_, used) in _slots(now)],
     ),
 )  # fmt: skip
-"""What one executor does now."""
+"""The state of one executor."""
 
 SHARED: Final[tuple[Metric[Cluster], ...]] = (
     Metric(
@@ -183,4 +183,4 @@ SHARED: Final[tuple[Metric[Cluster], ...]] = (
         lambda cluster: [((pool,), in_use) for pool, (_, in_use) in cluster.pools.items()],
     ),
 )  # fmt: skip
-"""What only the database knows; it is the same in every process."""
+"""The facts that only the database knows; each is the same in every process."""

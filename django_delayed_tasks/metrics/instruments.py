@@ -21,7 +21,7 @@ from django_delayed_tasks.metrics.definitions import ACTIVE, COUNTED, SHARED, Co
 NAME = "django_delayed_tasks"
 Callback = Callable[[CallbackOptions], Iterable[Observation]]
 Part = Callable[[Histogram], Iterable[tuple[dict[str, str], float]]]
-"""What one of the series of a histogram takes from it, with more attributes."""
+"""The share of a histogram that one of its series takes, with more attributes."""
 PARTS: dict[str, Part] = {
     "_bucket": lambda histogram: [({"le": bound}, count) for bound, count in histogram.cumulative()],
     "_sum": lambda histogram: [({}, histogram.total)],

@@ -10,7 +10,15 @@ from django.db.models.expressions import Combinable
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.exceptions import TaskException
-from django_delayed_tasks.fields import AnyJSONField, ExactCharField, LaneField, TriggerField
+from django_delayed_tasks.fields import (
+    CODE_LENGTH,
+    POOL_LENGTH,
+    QUEUE_LENGTH,
+    AnyJSONField,
+    ExactCharField,
+    LaneField,
+    TriggerField,
+)
 from django_delayed_tasks.models.rollups import Overview, Statistic
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from django_delayed_tasks.support.visible import visible
@@ -18,7 +26,7 @@ from django_delayed_tasks.triggers import MAX_TEXT
 
 __all__ = [
     "CODE_LENGTH", "EARLIEST", "EXCEPTION_LENGTH", "LATEST", "NAME_LENGTH", "NOTE_LENGTH", "NUM_LENGTH", "POOL_LENGTH",
-    "QUEUE_LENGTH", "TRACE_LENGTH", "TRIGGER_LENGTH",
+    "QUEUE_LENGTH", "TRIGGER_LENGTH",
     "Executor", "Overview", "PausedQueue", "Recurrence", "Resource", "Statistic", "Success", "Task", "TaskRun",
     "Waiter",
 ]  # fmt: skip
@@ -27,19 +35,16 @@ __all__ = [
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 """The range of moments that every database can store."""
-CODE_LENGTH = 50
 NUM_LENGTH = 255
-QUEUE_LENGTH = 50
+"""Characters of a number: the index of identities fits into the 3072 bytes of MariaDB and MySQL."""
 LANE_LENGTH = CODE_LENGTH + 34
 NAME_LENGTH = 150
+"""Characters of the name of an executor or a resource: a host's name may have 64."""
 NOTE_LENGTH = 200
+"""Characters of the note of a progress report: a line on a page."""
 EXCEPTION_LENGTH = 255
-POOL_LENGTH = 50
-"""The longest pool name that callers may choose; pools for limits have a prefix and a code."""
-HOLDER_LENGTH = 64
+"""Characters of the dotted path of an exception's class."""
 TRIGGER_LENGTH = MAX_TEXT
-TRACE_LENGTH = 55
-"""The length of a ``traceparent``."""
 
 
 _ADDING = "cannot add tasks, which need more than their fields: use add_task(Task(…))"
@@ -96,7 +101,7 @@ class Task(models.Model):
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     once = models.BooleanField(_("once"), null=True, editable=False)
     by_handler = models.BooleanField(_("by its handler"), null=True, editable=False)
-    trace = ExactCharField(_("trace"), max_length=TRACE_LENGTH, null=True, editable=False)  # type: ignore[misc]
+    trace = ExactCharField(_("trace"), max_length=55, null=True, editable=False)  # type: ignore[misc]
     pause_requested = models.BooleanField(_("pause requested"), null=True, editable=False)
 
     status = models.SmallIntegerField(_("status"), choices=TaskStatus, default=TaskStatus.PENDING, editable=False)
@@ -117,7 +122,7 @@ class Task(models.Model):
     deferred_trigger_text = models.CharField(max_length=TRIGGER_LENGTH, null=True, editable=False)
     deferred_expires_at = models.DateTimeField(null=True, editable=False)
     deferred_once = models.BooleanField(null=True, editable=False)
-    deferred_trace = ExactCharField(max_length=TRACE_LENGTH, null=True, editable=False)  # type: ignore[misc]
+    deferred_trace = ExactCharField(max_length=55, null=True, editable=False)  # type: ignore[misc]
     # The deferred schedule brings no data of its own: the next run gets what this one leaves.
     deferred_keeps_ext = models.BooleanField(null=True, editable=False)
     cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, editable=False)
@@ -289,7 +294,7 @@ class Resource(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    pool = ExactCharField(_("pool"), max_length=POOL_LENGTH + CODE_LENGTH)
+    pool = ExactCharField(_("pool"), max_length=POOL_LENGTH + CODE_LENGTH)  # of limits: a prefix and a code
     name = ExactCharField(_("name"), max_length=NAME_LENGTH)
     payload = AnyJSONField(_("payload"), null=True, blank=True)
     state = AnyJSONField(_("state"), null=True, blank=True)
@@ -297,7 +302,7 @@ class Resource(models.Model):
     busy_before = models.DateTimeField(_("busy until"))
     version = models.BigIntegerField(_("version"))
 
-    holder = ExactCharField(_("holder"), max_length=HOLDER_LENGTH, blank=True, default="")
+    holder = ExactCharField(_("holder"), max_length=64, blank=True, default="")
     host = models.CharField(_("host"), max_length=255, blank=True, default="")
     pid = models.BigIntegerField(_("pid"), null=True)
     acquired_at = models.DateTimeField(_("acquired"), null=True)

@@ -20,12 +20,13 @@ LATE: Final = tuple(f"late_{number}" for number in range(len(BOUNDS) + 1))
 TOOK: Final = tuple(f"took_{number}" for number in range(len(BOUNDS) + 1))
 """The columns of the buckets."""
 ERROR_LENGTH: Final = 120
+"""Characters of the error by which runs are counted: longer ones differ in what changes with each run."""
 
 assert all(lower < upper for lower, upper in pairwise(BOUNDS))
 
 
 class Statistic(models.Model):
-    """How many runs of a code ended in one way within one period, how late they started and how long they took.
+    """The runs of a code that ended in one way within one period: their number, lateness and duration.
 
     ``grain`` is the length of the period in seconds: each run is counted in a minute, an hour and a day. Lateness is
     that of first attempts. Durations are in microseconds; ``late_0`` counts those up to the first of ``BOUNDS``.
@@ -61,7 +62,7 @@ for _name in (*LATE, *TOOK):
 
 
 class Overview(models.Model):
-    """What the executors' survey of all tasks found last: how many there are of each status, and when they are due."""
+    """The latest survey of all tasks by the executors: the number of tasks of each status, and when they are due."""
 
     name = ExactCharField(_("name"), max_length=50, primary_key=True)
     taken_at = models.DateTimeField(_("taken"))

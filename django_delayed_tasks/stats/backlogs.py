@@ -1,28 +1,27 @@
-"""What waits: by queue, with who serves it and since when it is late; how many tasks have each status."""
+"""The backlog: by queue, with the executors that serve it and the moment since which it is late; tasks by status."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited, waits_of
 from django_delayed_tasks.stats.look import LATE, MAX_RUNNING, Look, look
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
-from django_delayed_tasks.store.records import survey
 
 MAX_QUEUES: Final = 200
-LONGEST: Final = 10
-"""How many of the running tasks are listed, those that were claimed first."""
+"""Queues of the backlog, and that a filter offers: anything may be the name of a task's queue."""
 
 
 @dataclass(frozen=True)
-class QueueBacklog:
+class QueueBacklog(Figures):
     """One queue.
 
     Attributes:
@@ -35,6 +34,8 @@ class QueueBacklog:
         pending: how many tasks wait in it, due or not: exact if no more than ``COUNTED`` wait in all queues together,
             else according to the latest survey; None if that is not known.
     """
+
+    also = ("is_late",)
 
     name: str
     served_by: list[str]
@@ -52,17 +53,9 @@ class QueueBacklog:
         """Whether tasks wait although they are due and no limit holds them back, and the queue is not paused."""
         return self.latency > LATE and self.paused_at is None
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        return asdict(self) | {
-            "earliest": _text(self.earliest), "paused_at": _text(self.paused_at),
-            "latency": round(self.latency.total_seconds(), 3), "is_late": self.is_late,
-            "limited": [one.as_json() for one in self.limited],
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
-class RunningTask:
+class RunningTask(Figures):
     """A task that an executor has claimed, with the moment at which it did."""
 
     id: int
@@ -74,19 +67,18 @@ class RunningTask:
     progress: float | None
     note: str
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        return asdict(self) | {"since": _text(self.since), "duration": round(self.duration.total_seconds(), 3)}
-
 
 @dataclass(frozen=True)
-class Backlog:
-    """What waits, runs and has failed at the moment ``now`` of the database's clock.
+class Backlog(Figures):
+    """The tasks that wait, run and have failed at the moment ``now`` of the database's clock.
 
     ``pending``, ``failed`` and ``paused`` are exact up to ``COUNTED``; beyond that they are the latest survey's, which
     was finished at ``surveyed_at``, or ``COUNTED + 1`` for "more than ``COUNTED``" if it does not know. ``claimed`` is
     the number of running tasks by the id of their executor.
     """
+
+    left_out = ("claimed",)
+    also = ("latency",)
 
     now: datetime
     queues: list[QueueBacklog]
@@ -110,18 +102,12 @@ class Backlog:
 
     @property
     def late_tasks(self) -> int:
-        """How many tasks of late queues are ready; of each level, more than ``COUNTED`` count as ``COUNTED + 1``."""
+        """The number of ready tasks of late queues; of each level, more than ``COUNTED`` count as ``COUNTED + 1``."""
         return sum(queue.ready for queue in self.late)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        return {
-            "now": _text(self.now), "surveyed_at": _text(self.surveyed_at), "pending": self.pending,
-            "running": self.running, "failed": self.failed, "paused": self.paused,
-            "late": self.late_tasks, "latency": round(self.latency.total_seconds(), 3),
-            "queues": [queue.as_json() for queue in self.queues],
-            "longest": [task.as_json() for task in self.longest],
-        }  # fmt: skip
+        """Return the figures for JSON; those of late queues are told by the queues."""
+        return super().as_json() | {"late": self.late_tasks}
 
 
 def backlog(*, using: str | None = None) -> Backlog:
@@ -149,18 +135,18 @@ def backlog_of(seen: Look) -> Backlog:
 
 @dataclass(frozen=True, slots=True)
 class StatusCount:
-    """How many tasks have a status: exact, or else the latest survey's, or else a bound that they exceed."""
+    """The number of tasks that have a status: exact, or else the latest survey's, or else a bound that they exceed."""
 
     tasks: int
     is_exact: bool
     is_surveyed: bool = False
 
 
-def count_statuses(alias: str) -> dict[TaskStatus, StatusCount]:
+def count_statuses(seen: Look) -> dict[TaskStatus, StatusCount]:
     """Return how many tasks have each status, counted up to ``COUNTED``; the rest is from the latest survey."""
-    counted = {status: waiting.count_status(alias, status) for status in TaskStatus}
+    counted = {status: waiting.count_status(seen.alias, status) for status in TaskStatus}
     is_known = max(counted.values()) <= COUNTED
-    surveyed = {} if is_known else survey.read_totals(alias)
+    surveyed = {} if is_known else seen.totals
     return {status: _status_count(count, surveyed.get(status, 0)) for status, count in counted.items()}
 
 
@@ -220,7 +206,7 @@ def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, in
 
 def _longest(seen: Look, running: list[Task]) -> list[RunningTask]:
     names = {executor.pk: executor.name for executor in seen.executors}
-    first = sorted(running, key=lambda task: task.update_time)[:LONGEST]
+    first = sorted(running, key=lambda task: task.update_time)[:10]
     if dead := {task.executor for task in first if task.executor} - names.keys():
         names |= executors.names(seen.alias, dead)
     return [
@@ -231,7 +217,3 @@ def _longest(seen: Look, running: list[Task]) -> list[RunningTask]:
         )
         for task in first
     ]  # fmt: skip
-
-
-def _text(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None

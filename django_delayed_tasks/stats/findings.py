@@ -1,9 +1,10 @@
 """The problems that the overview, its banner and ``taskstatus`` show: what is wrong, and what to do about it."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from typing import Any, Final, Literal
@@ -15,6 +16,7 @@ from django_delayed_tasks.handlers import find
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.look import LATE, MAX_RUNNING, Look, look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
@@ -26,15 +28,17 @@ Level = Literal["error", "warning", "info"]
 LEVELS: Final = ("error", "warning", "info")
 
 VERY_LATE: Final = timedelta(minutes=1)
+"""The time after which a late task is a problem: a deploy delays tasks for less."""
 SKEW: Final = timedelta(seconds=2)
-"""How far two clocks may differ; an answer of the database may take as long."""
-PINNED: Final = timedelta(minutes=10)
+"""The time by which two clocks may differ; an answer of the database may take as long."""
 MAX_OF_A_KIND: Final = 5
-_GROWTH: Final = timedelta(seconds=30)
+"""Things of one kind that are named: problems, codes, executors or reasons, of which there may be very many."""
+_NAMESPACE: Final = re.compile(r" \([0-9a-f]+-[0-9]+\)$")
+"""The end of a host's name that tells containers apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Figures):
     """One thing that is wrong, or good to know; ``kind`` is its name for programs, ``subject`` what it is about."""
 
     kind: str
@@ -42,10 +46,6 @@ class Problem:
     text: str
     advice: str
     subject: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return its attributes for JSON."""
-        return asdict(self)
 
 
 def problems(*, using: str | None = None) -> list[Problem]:
@@ -159,7 +159,7 @@ def grows(seen: Look, queue: QueueBacklog) -> bool:
     for moment, latencies in seen.survey.data.get("late", []):
         if now - moment >= VERY_LATE.total_seconds():
             before = timedelta(seconds=latencies.get(f"{queue.name}{_first_lane(seen, queue)}", 0))
-            return queue.latency > before + _GROWTH
+            return queue.latency > before + timedelta(seconds=30)
     return False
 
 
@@ -247,7 +247,7 @@ def _clocks(seen: Look) -> Iterator[Problem]:
 
 def _pinned(seen: Look) -> Iterator[Problem]:
     oldest = oldest_transaction(seen.alias)
-    if oldest and oldest[0] > PINNED:
+    if oldest and oldest[0] > timedelta(minutes=10):
         text = _("A transaction has been open for %(time)s (session %(session)s of the database).")
         values = {"time": duration_text(oldest[0]), "session": oldest[1]}
         advice = _("The database keeps what was deleted since: pages and claims become slower. End it if it hangs.")
@@ -301,4 +301,4 @@ def busy_text(claimed: int, threads: int) -> str:
 
 def host_text(host: str) -> str:
     """Return the name of a host without the namespace of its processes."""
-    return host.partition(" (")[0]
+    return _NAMESPACE.sub("", host)

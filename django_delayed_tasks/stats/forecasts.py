@@ -8,26 +8,27 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.utils import timezone
 
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.look import Look, look
 from django_delayed_tasks.store.records.survey import LATER, Recurring, minute_of, moment_of, project
 
-MINUTES: Final = 60
-HOURS: Final = 24
-DAYS: Final = 30
+MINUTES, HOURS, DAYS = 60, 24, 30
+"""The bars of the forecast: the next hour by minutes, the next day by hours, the next month by days."""
 LIVE_STEPS: Final = 2000
 """Times of recurring tasks that are computed for a page."""
 MIN_OF_A_PEAK: Final = 100
+"""Tasks of a minute that are worth a warning: fewer are run within it."""
 
 Due = dict[str, Counter[int]]
 """When tasks are due, in minutes since 1970, by code."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Figures):
     """The tasks that become due in one minute, hour or day, which begins at ``start``, by code."""
 
     start: datetime
@@ -38,13 +39,9 @@ class Bar:
         """The number of tasks."""
         return sum(self.codes.values())
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        return {"start": self.start.isoformat(), "codes": self.codes}
-
 
 @dataclass(frozen=True, slots=True)
-class Peak:
+class Peak(Figures):
     """The minute of the next day in which most tasks become due, and when the last of them starts.
 
     ``last_start`` assumes ``rate``, in runs per second: that of these tasks' codes, one after the other, each in the
@@ -58,24 +55,18 @@ class Peak:
     last_start: datetime | None
     held: list[str]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        last = self.last_start.isoformat() if self.last_start else None
-        return {
-            "start": self.start.isoformat(), "tasks": self.tasks, "rate": round(self.rate, 3), "last_start": last,
-            "held": self.held,
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
-class Forecast:
-    """What becomes due in the next hour by minute, in the next day by hour, and in the next 30 days by day.
+class Forecast(Figures):
+    """The tasks that become due in the next hour by minute, in the next day by hour, and in the next 30 days by day.
 
     The first bar and the last one are parts of a minute, an hour or a day: all bars together are the whole time.
 
     ``exact_until``: tasks that are due before this moment were read live; None if all were. ``surveyed_at``: when the
     survey was finished that the rest is known from; None if there was none, so that the rest is missing.
     """
+
+    left_out = ("now",)
 
     now: datetime
     hour: list[Bar]
@@ -84,17 +75,6 @@ class Forecast:
     exact_until: datetime | None
     surveyed_at: datetime | None
     peak: Peak | None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        return {
-            "hour": [bar.as_json() for bar in self.hour],
-            "day": [bar.as_json() for bar in self.day],
-            "month": [bar.as_json() for bar in self.month],
-            "exact_until": self.exact_until.isoformat() if self.exact_until else None,
-            "surveyed_at": self.surveyed_at.isoformat() if self.surveyed_at else None,
-            "peak": self.peak.as_json() if self.peak else None,
-        }
 
 
 def forecast(*, using: str | None = None) -> Forecast:

@@ -1,14 +1,15 @@
 """Due tasks that wait for a limit of their handler: they are not late, and more executors would not run them sooner."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.look import LATE, Look
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.agenda import Level
@@ -23,7 +24,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Limited:
+class Limited(Figures):
     """The due tasks of one code in one queue that wait for a limit.
 
     Attributes:
@@ -40,13 +41,9 @@ class Limited:
     since: datetime
     limit: str
 
-    def as_json(self) -> dict[str, Any]:
-        """Return its attributes for JSON."""
-        return asdict(self) | {"since": self.since.isoformat()}
-
 
 class Waits(NamedTuple):
-    """What waits for limits, the first to have become due first, and the levels in which all due tasks do."""
+    """The tasks that wait for limits, the first to have become due first, and the levels in which all due tasks do."""
 
     limited: list[Limited]
     levels: frozenset[Level]

@@ -1,6 +1,7 @@
 """One look at the tasks' database: each thing that several statistics need is read once."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -13,26 +14,27 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Executor, PausedQueue, Task
-from django_delayed_tasks.states import ExecutorStatus
+from django_delayed_tasks.states import ExecutorStatus, TaskStatus
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.waiting import Next
 from django_delayed_tasks.store.records import survey
 
 MAX_EXECUTORS = 500
+"""Executors that are read: the live ones, and those that crashed."""
 NEXT = 1000
 """Tasks that become due next and are read one by one."""
 FIRST = 20
-RECENT = timedelta(hours=1)
+"""Due tasks of each level that are read, to say what they wait for."""
 MAX_RUNNING = 2000
 """The most running tasks that are read."""
 LATE = timedelta(seconds=5)
-"""How long a task is due before it counts as late: executors look for tasks several times a second."""
+"""The time for which a task is due before it counts as late: executors look for tasks several times a second."""
 
 
 @dataclass
 class Look:
-    """What was read so far; everything is read when it is first asked for."""
+    """A snapshot of the database; each part is read when it is first asked for."""
 
     alias: str
 
@@ -43,7 +45,7 @@ class Look:
 
     @cached_property
     def host_ahead(self) -> timedelta:
-        """How far the clock of this host is ahead of the database's, to within the duration of a query."""
+        """The time by which the clock of this host is ahead of the database's, to within the duration of a query."""
         return self._reading[1]
 
     @cached_property
@@ -72,7 +74,7 @@ class Look:
     @cached_property
     def crashed(self) -> list[Executor]:
         """The executors that crashed lately and whose names no live executor has."""
-        rows: Any = Executor.objects.using(self.alias).filter(alive=None, expires_at__gt=self.now - RECENT)
+        rows: Any = Executor.objects.using(self.alias).filter(alive=None, expires_at__gt=self.now - timedelta(hours=1))
         names = {executor.name for executor in self.executors}
         found = rows.order_by("-expires_at")[:MAX_EXECUTORS]
         latest: dict[str, Executor] = {}
@@ -84,11 +86,11 @@ class Look:
     def paused(self) -> dict[str, datetime]:
         """The paused queues, with the moments from which they are."""
         rows: Any = PausedQueue.objects.using(self.alias).order_by("queue").values_list("queue", "paused_at")
-        return dict(rows[: waiting.MAX_PAUSED])
+        return dict(rows[: waiting.MAX_LEVELS])
 
     @cached_property
     def due(self) -> dict[str, int]:
-        """How many tasks of each queue are due, exact up to a bound for each level."""
+        """The number of due tasks of each queue, exact up to a bound for each level."""
         counts: Counter[str] = Counter()
         for level, count in self.due_levels.items():
             counts[level.queue] += count
@@ -96,7 +98,7 @@ class Look:
 
     @cached_property
     def due_levels(self) -> dict[Level, int]:
-        """How many tasks of each level are due, exact up to a bound."""
+        """The number of due tasks of each level, exact up to a bound."""
         return waiting.count_due(self.alias, self.agenda)
 
     @cached_property
@@ -124,9 +126,14 @@ class Look:
 
     @cached_property
     def survey(self) -> "Surveyed":
-        """What the latest survey has shown."""
+        """The result of the latest survey."""
         row = survey.read(self.alias)
         return Surveyed(row.taken_at, row.data) if row and isinstance(row.data, dict) else Surveyed(None, {})
+
+    @cached_property
+    def totals(self) -> Mapping[TaskStatus, int]:
+        """The number of tasks in each status in the latest survey, of which nothing else is read; empty if none was."""
+        return survey.read_totals(self.alias)
 
     def serving(self, queue: str) -> list[Executor]:
         """Return the live executors that serve a queue."""
@@ -140,7 +147,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """What a survey has shown; ``taken_at`` is None if there was none."""
+    """The result of a survey; ``taken_at`` is None if there was none."""
 
     taken_at: datetime | None
     data: dict[str, Any]

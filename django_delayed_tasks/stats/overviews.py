@@ -3,26 +3,25 @@
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.stats.backlogs import Backlog, backlog_of
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.findings import Problem, host_text, problems_of
 from django_delayed_tasks.stats.forecasts import Forecast, forecast_of
 from django_delayed_tasks.stats.look import look
 from django_delayed_tasks.stats.resources import Pool, pools_of
 from django_delayed_tasks.stats.runs import Failures, Runs, failures_of, rates_of, series_of
 
-HOUR: Final = timedelta(hours=1)
-DAY: Final = timedelta(days=1)
-SPANS: Final = {"hour": HOUR, "day": DAY, "week": timedelta(days=7)}
+SPANS: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 """The spans of time for which the history of runs is told."""
 Span = Literal["hour", "day", "week"]
 
 
 @dataclass(frozen=True, slots=True)
-class LiveExecutor:
+class LiveExecutor(Figures):
     """An executor that is alive, with the number of tasks that it has claimed."""
 
     id: int
@@ -36,18 +35,10 @@ class LiveExecutor:
     is_stopping: bool
     heartbeat_age: timedelta
 
-    def as_json(self) -> dict[str, Any]:
-        """Return its attributes for JSON."""
-        return {
-            "id": self.id, "name": self.name, "host": self.host, "pid": self.pid, "threads": self.threads,
-            "claimed": self.claimed, "queues": self.queues, "exclude_queues": self.exclude_queues,
-            "is_stopping": self.is_stopping, "heartbeat_age": round(self.heartbeat_age.total_seconds(), 3),
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
-class Overview:
-    """What is going on at the moment ``now``; ``series`` and ``rates`` are those of the last ``span``."""
+class Overview(Figures):
+    """The state of tasks and executors at ``now``; ``series`` and ``rates`` are those of the last ``span``."""
 
     now: datetime
     span: str
@@ -62,23 +53,6 @@ class Overview:
     failures_of_day: list[Failures]
     pools: list[Pool]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return everything for JSON; durations are in seconds."""
-        return {
-            "now": self.now.isoformat(),
-            "problems": [problem.as_json() for problem in self.problems],
-            "executors": [executor.as_json() for executor in self.executors],
-            "backlog": self.backlog.as_json(),
-            "forecast": self.forecast.as_json(),
-            "last_hour": self.last_hour.as_json(),
-            "span": self.span,
-            "series": [runs.as_json() for runs in self.series],
-            "rates": [runs.as_json() for runs in self.rates],
-            "failures_of_hour": [failures.as_json() for failures in self.failures_of_hour],
-            "failures_of_day": [failures.as_json() for failures in self.failures_of_day],
-            "pools": [pool.as_json() for pool in self.pools],
-        }
-
 
 def overview(span: Span = "hour", *, using: str | None = None) -> Overview:
     """Return everything that the overview shows; ``span`` is the time that the figures about runs cover."""
@@ -86,8 +60,7 @@ def overview(span: Span = "hour", *, using: str | None = None) -> Overview:
     last = SPANS[span]
     waits = backlog_of(seen)
     rates = rates_of(seen, last)
-    of_hour = rates if last == HOUR else rates_of(seen, HOUR)
-    failures_of_day = failures_of(seen, DAY)
+    of_hour = rates if span == "hour" else rates_of(seen, SPANS["hour"])
     return Overview(
         now=seen.now,
         span=span,
@@ -98,8 +71,8 @@ def overview(span: Span = "hour", *, using: str | None = None) -> Overview:
         last_hour=_together(of_hour, seen.now),
         series=series_of(seen, last),
         rates=rates,
-        failures_of_hour=failures_of(seen, HOUR),
-        failures_of_day=failures_of_day,
+        failures_of_hour=failures_of(seen, SPANS["hour"]),
+        failures_of_day=failures_of(seen, SPANS["day"]),
         pools=pools_of(seen),
     )
 
@@ -117,7 +90,7 @@ def _executors(alive: list[Executor], waits: Backlog, now: datetime) -> list[Liv
 
 def _together(rates: list[Runs], now: datetime) -> Runs:
     """Return the runs of all codes as one."""
-    first = rates[0] if rates else Runs("", now, HOUR.total_seconds(), {})
+    first = rates[0] if rates else Runs("", now, 3600.0, {})
     total = Runs("", first.start, first.seconds, {})
     for runs in rates:
         total = total.plus(runs)

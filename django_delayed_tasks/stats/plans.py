@@ -13,8 +13,6 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.triggers import Trigger, next_time, parse_stored
 
-TIMES: Final = 10
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -30,7 +28,7 @@ class Plan:
         """The parsed trigger; raises InvalidTrigger if the text is not that of a trigger."""
         return parse_stored(self.text)
 
-    def times(self, count: int = TIMES) -> list[datetime]:
+    def times(self, count: int = 10) -> list[datetime]:
         """Return the next times, at most ``count``; the first may be due already."""
         trigger = self.trigger
         if self.first is None:

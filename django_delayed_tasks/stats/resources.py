@@ -1,25 +1,28 @@
 """Pools and mutexes: how many resources are leased, and who waits."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from django.db.models import Q
 
 from django_delayed_tasks.models import Resource, Waiter
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.look import Look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.resources.resources import MUTEXES
 from django_delayed_tasks.store.resources.slots import SLOTS
 
-MAX_POOLS: Final = 50
-_HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
+MAX_POOLS: Final = 100
+"""Pools that are shown, and that the filter of the list offers: each is a look at the index."""
+HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
+"""The pools that implement handlers\' limits, which must not be changed by hand."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Figures):
     """One pool; its numbers are exact up to ``COUNTED``, and one more than that beyond. The mutexes are a pool, too."""
 
     name: str
@@ -29,18 +32,10 @@ class Pool:
     disabled: int
     waiters: int
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        return asdict(self)
 
-
-def pools_of(seen: Look) -> list[Pool]:
-    """Return the pools, and the mutexes, that are not empty."""
-    return [_pool(seen, name) for name in _names(seen)]
-
-
-def _names(seen: Look) -> Iterator[str]:
-    rows: Any = Resource.objects.using(seen.alias).exclude(_HIDDEN)
+def pool_names(alias: str) -> Iterator[str]:
+    """Yield the names of the first pools, in order; each is found by one index lookup."""
+    rows: Any = Resource.objects.using(alias).exclude(HIDDEN)
     names = rows.order_by("pool").values_list("pool", flat=True)
     last: str | None = ""
     for _number in range(MAX_POOLS):
@@ -48,6 +43,11 @@ def _names(seen: Look) -> Iterator[str]:
         if last is None:
             return
         yield last
+
+
+def pools_of(seen: Look) -> list[Pool]:
+    """Return the pools, and the mutexes, that are not empty."""
+    return [_pool(seen, name) for name in pool_names(seen.alias)]
 
 
 def _pool(seen: Look, name: str) -> Pool:

@@ -4,10 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, Final
 
 from django_delayed_tasks.models.rollups import BOUNDS
 from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.look import Look, look
 from django_delayed_tasks.store.records import rollup
 from django_delayed_tasks.store.records.rollup import DAY, HOUR, MINUTE, Cell, RollupSum, folded, merged
@@ -15,11 +17,10 @@ from django_delayed_tasks.store.records.rollup import DAY, HOUR, MINUTE, Cell, R
 FAILED: Final = (RunOutcome.FAILED, RunOutcome.EXPIRED)
 """The outcomes of runs that were not done and will not be tried again by themselves."""
 TROUBLES: Final = (*FAILED, RunOutcome.RETRIED, RunOutcome.LOST)
-HOURS: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Durations:
+class Durations(Figures):
     """Many durations. ``buckets`` are their numbers up to each of ``BOUNDS``, and above the last of these."""
 
     buckets: Sequence[int]
@@ -28,7 +29,7 @@ class Durations:
 
     @property
     def count(self) -> int:
-        """How many durations there are."""
+        """The number of durations."""
         return sum(self.buckets)
 
     @property
@@ -61,8 +62,11 @@ class Durations:
 
 
 @dataclass(frozen=True)
-class Runs:
+class Runs(Figures):
     """The runs of one code, or of one period, that ended within ``seconds``."""
+
+    left_out = ("cells",)
+    also = ("outcomes", "lateness", "run_time")
 
     code: str
     start: datetime
@@ -104,16 +108,16 @@ class Runs:
         """Runs per second."""
         return self.total / self.seconds if self.seconds else 0.0
 
-    @property
+    @cached_property
     def lateness(self) -> Durations:
-        """How late first attempts started."""
-        cell = self._sum()
+        """The lateness of first attempts."""
+        cell = self._sum
         return Durations(folded(cell.late), cell.late_sum, cell.late_max)
 
-    @property
+    @cached_property
     def run_time(self) -> Durations:
-        """How long runs took."""
-        cell = self._sum()
+        """The duration of runs."""
+        cell = self._sum
         return Durations(folded(cell.took), cell.took_sum, cell.took_max)
 
     def plus(self, other: "Runs") -> "Runs":
@@ -126,26 +130,16 @@ class Runs:
     def _count(self, *outcomes: RunOutcome) -> int:
         return sum(self.cells[outcome].runs for outcome in outcomes if outcome in self.cells)
 
+    @cached_property
     def _sum(self) -> Cell:
         total = Cell()
         for cell in self.cells.values():
             total = merged(total, cell)
         return total
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON, in seconds."""
-        return {
-            "code": self.code,
-            "start": self.start.isoformat(),
-            "seconds": self.seconds,
-            "outcomes": self.outcomes,
-            "lateness": self.lateness.as_json(),
-            "run_time": self.run_time.as_json(),
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(Figures):
     """The runs of a code that went wrong with one error, and until when.
 
     ``final`` of them failed for good or came too late, and ``lost`` were cut short and run again, as the others do.
@@ -158,15 +152,8 @@ class Failures:
     lost: int
     latest: datetime
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        return {
-            "code": self.code, "error": self.error, "count": self.count, "final": self.final,
-            "lost": self.lost, "latest": self.latest.isoformat(),
-        }  # fmt: skip
 
-
-def rates(last: timedelta = HOURS, *, using: str | None = None) -> list[Runs]:
+def rates(last: timedelta = timedelta(hours=1), *, using: str | None = None) -> list[Runs]:
     """Return the runs that ended within about ``last`` before now, by code: the most frequent code first."""
     return rates_of(look(using), last)
 
@@ -180,7 +167,7 @@ def rates_of(seen: Look, last: timedelta) -> list[Runs]:
     return sorted((Runs(code, since, seconds, found) for code, found in cells.items()), key=lambda runs: -runs.total)
 
 
-def series(last: timedelta = HOURS, *, code: str | None = None, using: str | None = None) -> list[Runs]:
+def series(last: timedelta = timedelta(hours=1), *, code: str | None = None, using: str | None = None) -> list[Runs]:
     """Return the runs that ended within about ``last`` before now, by period, the latest last; of ``code`` if given.
 
     A period is a minute for up to two hours, an hour for up to eight days, and a day for more.
@@ -199,7 +186,7 @@ def series_of(seen: Look, last: timedelta, code: str | None = None) -> list[Runs
     return [Runs(code or "", start, grain, cells.get(start, {})) for start in starts]
 
 
-def failures(last: timedelta = HOURS, *, using: str | None = None) -> list[Failures]:
+def failures(last: timedelta = timedelta(hours=1), *, using: str | None = None) -> list[Failures]:
     """Return what went wrong within about ``last`` before now, by code and error, the most frequent first."""
     return failures_of(look(using), last)
 

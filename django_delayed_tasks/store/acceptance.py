@@ -24,6 +24,7 @@ from django_delayed_tasks.store.validation import (
     valid_trigger,
     valid_when,
 )
+from django_delayed_tasks.support.durations import MAX_LISTED, listed
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -131,10 +132,6 @@ def _has_rows(alias: str, code: str) -> bool:
     return any(model._default_manager.using(alias).filter(biz_code=code).exists() for model in (Task, TaskRun, Success))
 
 
-MAX_NAMED = 10
-"""The most codes that an error names, and the most modules that could not be loaded."""
-
-
 def unknown(code: str) -> UnknownCode:
     """Return the error for a code that no handler here has: it names the closest code that one has, or a few.
 
@@ -144,9 +141,8 @@ def unknown(code: str) -> UnknownCode:
     if close := get_close_matches(code, codes, n=1):
         known = f"; did you mean {close[0]!r}?"
     else:
-        more = f" and {len(codes) - MAX_NAMED} more" if len(codes) > MAX_NAMED else ""
-        known = f" (known: {', '.join(codes[:MAX_NAMED]) or 'none'}{more})"
-    broken = "".join(f"; {one.source} could not be loaded: {one.why}" for one in load_problems()[:MAX_NAMED])
+        known = f" (known: {listed(codes) or 'none'})"
+    broken = "".join(f"; {one.source} could not be loaded: {one.why}" for one in load_problems()[:MAX_LISTED])
     hint = "handlers are found in the task_handlers modules of INSTALLED_APPS and in TASK_HANDLERS"
     return UnknownCode("biz_code", code, f"no handler is registered for it{known}{broken}; {hint}")
 

@@ -25,7 +25,7 @@ logger = logger_of(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What an executor says of itself: its stable name, where it runs, what it serves and what it is doing.
+    """The description of an executor by itself: its stable name, where it runs, what it serves and what it is doing.
 
     ``queues``: None means all except ``exclude_queues``.
     """

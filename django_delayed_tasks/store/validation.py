@@ -11,10 +11,11 @@ from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.fields import in_full
 from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
 from django_delayed_tasks.store.sql.escapes import without_unstorable
+from django_delayed_tasks.support.logs import without_middle
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.support.visible import unseen_in
 from django_delayed_tasks.triggers import Trigger, parse
-from django_delayed_tasks.triggers.values import LONGEST, OUT_OF_RANGE, is_in_range
+from django_delayed_tasks.triggers.values import MAX_SPAN, OUT_OF_RANGE, is_in_range
 
 PRIORITIES = range(-100, 101)
 
@@ -69,7 +70,7 @@ def valid_code(biz_code: Any) -> str:
 
 
 HASH = "; pass a hash of it: hashlib.sha256(num.encode()).hexdigest()"
-"""What the error about a number that is too long says in addition."""
+"""The addition to the error about a number that is too long."""
 
 
 def valid_part(biz_num: Any) -> str:
@@ -222,14 +223,12 @@ def valid_moment(value: Any, field: str = "when") -> datetime:
 
 
 def _valid_delta(value: timedelta, field: str) -> timedelta:
-    if abs(value) > LONGEST:
+    if abs(value) > MAX_SPAN:
         raise InvalidTask(field, value, "is more than a hundred years")
     return value
 
 
 _written = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_LARGEST_CHARACTER = 4
-"""The number of bytes of the longest character in UTF-8."""
 
 
 def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
@@ -248,7 +247,8 @@ def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
         instead = "; convert it first, as with str()" if isinstance(error, TypeError) else ""
         raise InvalidTask(field, value, f"is not JSON: {error}{instead}", shown(value)) from None
     problem = problem_of(value, text) or _unstorable(text)
-    if problem is None and len(text) * _LARGEST_CHARACTER > largest and len(text.encode()) > largest:
+    # Counted only if it may be too large: no character has more than four bytes.
+    if problem is None and len(text) * 4 > largest and len(text.encode()) > largest:
         problem = f"is {len(text.encode())} bytes of JSON; {largest} at most"
     if problem:
         raise InvalidTask(field, value, problem, shown(value))
@@ -297,19 +297,12 @@ def valid_new_queue(value: Any) -> str:
     return seen_text("queue", valid_queue(value))
 
 
-MAX_ERROR = 20_000
-
-
 def storable(text: str) -> str:
     """Return the text with what a database cannot store replaced, and its middle left out if it is very long."""
-    clean = without_unstorable(text)
-    if len(clean) <= MAX_ERROR:
-        return clean
-    half = MAX_ERROR // 2
-    return f"{clean[:half]}\n… {len(clean) - MAX_ERROR} characters left out …\n{clean[-half:]}"
+    return without_middle(without_unstorable(text))
 
 
-DEEPEST = 31
+MAX_DEPTH = 31
 """The levels of nested lists and objects that MariaDB can store; MySQL can store 100."""
 
 INTEGERS = range(-(2**63), 2**64)
@@ -324,7 +317,7 @@ def problem_of(value: Any, text: str) -> str | None:
     """Return what is wrong with the JSON ``value`` that is written ``text``; None if nothing is wrong."""
     # In the text, \u0000 is a NUL or an escaped backslash before "u0000", and digits may be part of a string, so a
     # suspicious text needs a look at the values.
-    is_plain = text.count("[") + text.count("{") <= DEEPEST and not _SUSPECT.search(text)
+    is_plain = text.count("[") + text.count("{") <= MAX_DEPTH and not _SUSPECT.search(text)
     if is_plain and (_is_flat(value) or json.loads(text) == value):
         return None
     waiting = [(value, 0)]
@@ -351,6 +344,6 @@ def _problem_of_one(item: Any, depth: int) -> str | None:
         return "contains an integer beyond 64 bits, which databases cannot store exactly; pass it as a str"
     if isinstance(item, dict) and len(json.loads(json.dumps(dict.fromkeys(item)))) < len(item):
         return "has two keys that are the same when they are written as text"
-    if isinstance(item, dict | list | tuple) and depth >= DEEPEST:
-        return f"is nested deeper than {DEEPEST} levels, which databases cannot store"
+    if isinstance(item, dict | list | tuple) and depth >= MAX_DEPTH:
+        return f"is nested deeper than {MAX_DEPTH} levels, which databases cannot store"
     return None

@@ -1,5 +1,6 @@
 """Durations and numbers in words, for messages and pages, and words that agree with a number."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.utils.formats import number_format
@@ -12,6 +13,10 @@ _UNITS = (
     (60, pgettext_lazy("unit of time", "min")),
     (1, pgettext_lazy("unit of time", "s")),
 )
+
+
+MAX_LISTED = 10
+"""Names, tasks or differences that a message lists, and rows of a table in a terminal."""
 
 
 def duration_text(duration: timedelta) -> str:
@@ -58,3 +63,9 @@ def milliseconds_text(seconds: float) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """Return ``one`` if ``count`` is 1, otherwise ``many``; by default that is ``one`` with an s."""
     return one if count == 1 else many or f"{one}s"
+
+
+def listed(names: Sequence[str], separator: str = ", ") -> str:
+    """Return the first names, and how many there are besides."""
+    more = len(names) - MAX_LISTED
+    return separator.join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""What a call of a project's code did to its process: it may have asked for its end, or be in a forked child."""
+"""The effects of a call of a project's code on its process: it may have asked for its end, or be in a forked child."""
 
 import os
 import sys

@@ -14,9 +14,7 @@ from typing import Any
 from django_delayed_tasks.support.visible import unseen_in, visible, visible_lines
 
 MAX_MESSAGE = 20_000
-"""Characters of the message of an exception in the log, as in the history."""
-_DEEPEST = 10
-"""Exceptions that were raised from each other, or are in groups, and are looked at."""
+"""Characters of the message of an exception in the log, and of an error in the history."""
 _INDENT = "    "
 
 
@@ -102,7 +100,7 @@ def _brief_info(given: Any) -> Any:
     return error and (type(shorter := brief(error)), shorter, error.__traceback__)
 
 
-def brief(error: BaseException, depth: int = _DEEPEST) -> BaseException:
+def brief(error: BaseException, depth: int = 10) -> BaseException:
     """Return the exception or, if its message is as long as no log should be, another one that looks like it.
 
     So for what it was raised from, and for the exceptions of a group.
@@ -113,11 +111,11 @@ def brief(error: BaseException, depth: int = _DEEPEST) -> BaseException:
     texts = [message, *(note for note in getattr(error, "__notes__", ()) if isinstance(note, str))]
     if all(shorter[key] is others[key] for key in others) and max(map(len, texts)) <= MAX_MESSAGE:
         return error
-    alike = _alike(error, _cut(message), [shorter[id(part)] for part in parts])
+    alike = _alike(error, without_middle(message), [shorter[id(part)] for part in parts])
     alike.__cause__, alike.__context__ = (shorter.get(id(one)) for one in (error.__cause__, error.__context__))
     alike.__suppress_context__ = error.__suppress_context__
     for note in texts[1:]:
-        alike.add_note(_cut(note))
+        alike.add_note(without_middle(note))
     return alike.with_traceback(error.__traceback__)
 
 
@@ -136,7 +134,8 @@ def _message_of(error: BaseException) -> str:
         return ""
 
 
-def _cut(text: str) -> str:
+def without_middle(text: str) -> str:
+    """Return the text, without its middle if it is very long."""
     if len(text) <= MAX_MESSAGE:
         return text
     half = MAX_MESSAGE // 2

@@ -24,7 +24,7 @@ from django_delayed_tasks.outcomes import Unchanged
 MASK = "********"
 FUNCTION, ARGS, KWARGS = "function", "args", "kwargs"
 """The keys in the data of a function's task: of its path, of its positional and of its keyword arguments."""
-DEEPEST = 100
+MAX_DEPTH = 100
 """The number of nested levels that are searched; values nested deeper are hidden as a whole."""
 
 _SHOWN = (str, bytes, int, float, complex, Decimal, date, time, timedelta, UUID, Unchanged, type, type(None))
@@ -109,7 +109,7 @@ def _opened(value: Any, around: frozenset[int]) -> Any:
     """Return the value with dicts and lists in place of other containers, and texts in place of other objects."""
     if isinstance(value, _SHOWN):
         return value
-    if id(value) in around or len(around) >= DEEPEST:
+    if id(value) in around or len(around) >= MAX_DEPTH:
         return MASK
     around |= {id(value)}
     if isinstance(value, Mapping):
@@ -139,11 +139,11 @@ def _without(value: Any, hide: Hide) -> Any:
 def _walked(value: Any, hide: Hide, around: frozenset[int]) -> Any:
     """Return the value with hidden values replaced; ``around`` are the containers that it is in.
 
-    Values nested deeper than DEEPEST, or containing themselves, are hidden.
+    Values nested deeper than MAX_DEPTH, or containing themselves, are hidden.
     """
     if not isinstance(value, dict | list | tuple):
         return value
-    if id(value) in around or len(around) >= DEEPEST:
+    if id(value) in around or len(around) >= MAX_DEPTH:
         return hide(value)
     around |= {id(value)}
     if isinstance(value, dict):

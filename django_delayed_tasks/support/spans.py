@@ -7,7 +7,7 @@ from typing import Final
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-from django_delayed_tasks.triggers.values import LONGEST
+from django_delayed_tasks.triggers.values import MAX_SPAN
 
 UNITS: Final = {
     "seconds": ("s", "sec", "secs", "second", "seconds", "秒"),
@@ -46,7 +46,7 @@ def parse_span(text: str) -> timedelta:
         total = timedelta(**found)
     except OverflowError:
         total = timedelta.max
-    if total > LONGEST:
+    if total > MAX_SPAN:
         raise ValueError(f"{text!r}: is more than a hundred years")
     return sign * total
 

@@ -1,4 +1,4 @@
-"""What a project tests its handlers with: see docs/how-to/test-your-handlers.md.
+"""The kit with which a project tests its handlers: see docs/how-to/test-your-handlers.md.
 
 The names are loaded when they are first used: pytest loads its plugins before models can be imported.
 """

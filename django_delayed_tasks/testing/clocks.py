@@ -54,7 +54,7 @@ def travel(to: datetime | None = None, *, by: timedelta | None = None) -> "Trave
 
 
 class Travel:
-    """What :func:`travel` returns."""
+    """The result of :func:`travel`."""
 
     def __init__(self, to: datetime | None, by: timedelta | None) -> None:
         self._destination = to, by

@@ -16,11 +16,10 @@ from django_delayed_tasks.handlers.functions import Code
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.acceptance import unknown
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
+from django_delayed_tasks.support.durations import listed
 from django_delayed_tasks.support.exits import is_success
 from django_delayed_tasks.testing.executing.as_committed import as_committed
 
-MAX_SHOWN: Final = 20
-"""Differences that a message shows."""
 OF_TASKS: Final = ("biz_code", "biz_num", "when", "biz_ext", "queue", "priority", "trigger", "expires_at", "status")
 """The fields of a task that are compared: adding it again changes others, such as its version."""
 OUTBOX: Final = "mail.outbox"
@@ -59,9 +58,7 @@ def assert_idempotent(
             raise AssertionError(f"the second call of {name} raised {type(error).__name__}: {error}") from error
         differences = list(_differences(first, _state(aliases, ignored)))
     if differences:
-        more = len(differences) - MAX_SHOWN
-        lines = [*differences[:MAX_SHOWN], *([f"and {more} more"] if more > 0 else [])]
-        raise AssertionError(f"{name} is not idempotent: its second call changed\n  " + "\n  ".join(lines))
+        raise AssertionError(f"{name} is not idempotent: its second call changed\n  " + listed(differences, "\n  "))
 
 
 def _call_of(handler: Any) -> tuple[Callable[[Any], Any], str]:

@@ -11,11 +11,8 @@ from django_delayed_tasks.api import database, shutdown, start
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.schedules.recurrence import read_now
+from django_delayed_tasks.support.durations import listed
 
-LOOK_EVERY: Final = 0.01
-"""Seconds between two looks of a test that waits."""
-MAX_SHOWN: Final = 5
-"""Tasks that a message shows."""
 OPTIONS: Final[dict[str, Any]] = {"threads": 2, "poll_interval": 0.05, "shutdown_timeout": 10.0}
 """Options that differ from those of the settings."""
 
@@ -65,7 +62,7 @@ class LiveExecutor:
         while not is_so():
             if clock.monotonic() > deadline:
                 raise AssertionError(f"after {timeout:g} s {why()}")
-            time.sleep(LOOK_EVERY)
+            time.sleep(0.01)
 
     def _busy(self) -> "QuerySet[Task]":
         tasks = Task.objects.using(self._alias)
@@ -74,6 +71,5 @@ class LiveExecutor:
         return tasks.filter(Q(status=TaskStatus.RUNNING) | is_due)
 
     def _said(self) -> str:
-        left = self._busy()[: MAX_SHOWN + 1]
-        names = ", ".join(f"{task} ({TaskStatus(task.status).name.lower()})" for task in left[:MAX_SHOWN])
-        return f"there are tasks left: {names}{', …' if len(left) > MAX_SHOWN else ''}"
+        left = [f"{task} ({TaskStatus(task.status).name.lower()})" for task in self._busy()]
+        return f"there are tasks left: {listed(left)}"

@@ -1,4 +1,4 @@
-"""What ran, as values that read well in an assertion."""
+"""The runs, as values that read well in an assertion."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
 """Assertions about what is scheduled."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -13,13 +13,9 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import BizNum, TaskStatus
 from django_delayed_tasks.store.acceptance import known_code
 from django_delayed_tasks.store.validation import valid_identity, valid_json, valid_moment, valid_offset, valid_trigger
+from django_delayed_tasks.support.durations import listed
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger
-
-NEAR: Final = timedelta(seconds=1)
-"""How far a task may be from a moment that the test gives as a timedelta, unless it says otherwise."""
-MAX_SHOWN: Final = 10
-"""Tasks that a message shows."""
 
 
 class _AnyData:
@@ -79,7 +75,7 @@ def assert_scheduled(
         "priority": priority,
         "trigger": None if trigger is None else str(valid_trigger(str(trigger))),
     }
-    tolerance = within if within is not None else NEAR if isinstance(when, timedelta) else timedelta()
+    tolerance = within if within is not None else timedelta(seconds=1) if isinstance(when, timedelta) else timedelta()
     tasks = scheduled_tasks(code, num, using=using)
     found = {}
     for task in tasks:
@@ -97,7 +93,7 @@ def assert_not_scheduled(code: Code, num: BizNum | None = None, *, using: str | 
         UnknownCode: there is neither a handler for the code nor a row that has it.
     """
     if tasks := scheduled_tasks(code, num, using=using):
-        raise AssertionError(f"{_named(code, num)} is scheduled:{_listed(tasks)}")
+        raise AssertionError(f"{_named(code, num)} is scheduled:\n  {_with_times(tasks)}")
 
 
 def _differences(task: Task, expected: dict[str, Any], tolerance: timedelta, biz_ext: Any) -> list[str]:
@@ -123,20 +119,15 @@ def _written(data: Any) -> str | None:
 def _message(code: Code, num: BizNum | None, found: dict[Task, list[str]], using: str | None) -> str:
     if not found:
         others = scheduled_tasks(using=using)
-        text = "; scheduled are:" + _listed(others) if others else "; nothing is"
+        text = "; scheduled are:\n  " + _with_times(others) if others else "; nothing is"
         return f"{_named(code, num)} is not scheduled{text}"
-    lines = [f"  {task}: {'; '.join(differences)}" for task, differences in found.items()]
-    return "\n".join([f"{_named(code, num)} is scheduled otherwise:", *_first(lines)])
+    lines = [f"{task}: {'; '.join(differences)}" for task, differences in found.items()]
+    return f"{_named(code, num)} is scheduled otherwise:\n  " + listed(lines, "\n  ")
 
 
 def _named(code: Code, num: BizNum | None) -> str:
     return code_named(code) if num is None else f"{code_named(code)} {num}"
 
 
-def _listed(tasks: Iterable[Task]) -> str:
-    return "".join(f"\n{line}" for line in _first([f"  {task} at {task.when}" for task in tasks]))
-
-
-def _first(lines: Sequence[str]) -> list[str]:
-    more = len(lines) - MAX_SHOWN
-    return [*lines[:MAX_SHOWN], *([f"  and {more} more"] if more > 0 else [])]
+def _with_times(tasks: Iterable[Task]) -> str:
+    return listed([f"{task} at {task.when}" for task in tasks], "\n  ")

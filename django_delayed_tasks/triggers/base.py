@@ -15,6 +15,7 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.triggers import values
 
 MAX_TEXT = 500
+"""Characters of a trigger's text, for which the column has room."""
 
 
 class Misfire(StrEnum):

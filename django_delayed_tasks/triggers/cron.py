@@ -16,6 +16,7 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.triggers.base import Trigger
 
 MAX_EXPRESSION = 200
+"""Characters of an expression, whose trigger's text has the time zone and more in :data:`~.base.MAX_TEXT`."""
 NICKNAMES: Final = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",

@@ -13,7 +13,8 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.triggers import values
 from django_delayed_tasks.triggers.base import Trigger
 
-SHORTEST = timedelta(milliseconds=1)
+MIN_INTERVAL = timedelta(milliseconds=1)
+"""The shortest interval: no task runs more often."""
 _UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 _NAMES = {
     "days": pgettext_lazy("unit of time", "days"),
@@ -52,7 +53,7 @@ class Interval(Trigger):
         super().__post_init__()
         self._set("every", values.one_of("every", self.every, Every))
         total = sum(self._number(unit) * length for unit, length in _ACCEPTED.items())
-        if not SHORTEST.total_seconds() <= total <= values.LONGEST.total_seconds():
+        if not MIN_INTERVAL.total_seconds() <= total <= values.MAX_SPAN.total_seconds():
             raise InvalidTrigger("interval", f"{total:g} seconds", "expected a millisecond to a hundred years")
         # Equal lengths have the same form: Interval(minutes=90) equals Interval(hours=1, minutes=30).
         self._set("weeks", 0)

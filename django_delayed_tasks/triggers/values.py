@@ -7,7 +7,8 @@ from typing import Any
 
 from django_delayed_tasks.exceptions import InvalidTrigger
 
-LONGEST = timedelta(days=366 * 100)
+MAX_SPAN = timedelta(days=366 * 100)
+"""A hundred years: an interval, the time from now to a task's time, or for which something is kept."""
 MAX_CAUGHT_UP = 1000
 """The most missed times that are made up for: each catch-up run computes all of them."""
 FIRST = datetime(1000, 1, 2, tzinfo=UTC)
@@ -50,7 +51,7 @@ def seconds(name: str, value: Any) -> float:
     given = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(given, bool) or not isinstance(given, int | float) or not isfinite(given):
         raise InvalidTrigger(name, value, "expected seconds or a timedelta")
-    if not 0 <= given <= LONGEST.total_seconds():
+    if not 0 <= given <= MAX_SPAN.total_seconds():
         raise InvalidTrigger(name, value, "expected at least 0 and at most a hundred years")
     return int(given) if given == int(given) else float(given)
 

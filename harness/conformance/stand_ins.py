@@ -19,7 +19,7 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.function_tasks.ids import id_of
 from django_delayed_tasks.models import Task, TaskRun
 
-LONGEST = 60.0
+TIMEOUT = 60.0
 """Seconds that an executor may take for what one test has enqueued."""
 
 
@@ -81,7 +81,7 @@ def drain() -> None:
     executor = Executor(ExecutorOptions(name="conformance", threads=2, poll_interval=0.01, drain=True))
     executor.start()
     try:
-        if not executor.drained.wait(LONGEST):
+        if not executor.drained.wait(TIMEOUT):
             raise TimeoutError("the executor is not done")
     finally:
         executor.stop()

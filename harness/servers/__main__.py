@@ -11,9 +11,12 @@ from harness.servers.mariadb import MariaDB
 from harness.servers.mysql import MySQL
 from harness.servers.postgres import Postgres, Postgres18
 from harness.servers.processes import ServerError
+from harness.servers.seekdb import SeekDB
 from harness.servers.server import Server
 
-KINDS: dict[str, type[Server]] = {"mariadb": MariaDB, "postgres": Postgres, "mysql": MySQL, "postgres18": Postgres18}
+KINDS: dict[str, type[Server]] = {
+    "mariadb": MariaDB, "postgres": Postgres, "mysql": MySQL, "postgres18": Postgres18, "seekdb": SeekDB,
+}  # fmt: skip
 COMMAND_GRACE = 40.0  # seconds between passing a signal on to the command and killing it
 
 

@@ -6,50 +6,34 @@
 import contextlib
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from harness.servers.commands import Interrupted, catch_signals, run_command
 from harness.servers.mariadb import MariaDB, common_options
+from harness.servers.nodes import NODES, ClusterNode, NodesOfCluster, hold
 from harness.servers.packages import find_program, install
-from harness.servers.processes import ServerError, child_environment, child_setup, choose_account, start_as
-from harness.servers.server import DATABASE, PASSWORD, USER, free_port
-from harness.servers.wires import CLIENTS, Addresses, Loopback, Wires, wires_for
+from harness.servers.processes import child_environment, child_setup, choose_account, start_as
+from harness.servers.server import DATABASE, free_port
+from harness.servers.wires import Loopback, Wires, wires_for
 
 PACKAGES = ("mariadb-server", "galera-4", "rsync", "iproute2")
 """mariadb-server has the scripts by which a node copies another one's data."""
 PROVIDERS = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
-NODES = 3
-JOIN_TIMEOUT = 180.0  # seconds
 RECOVERY_TIMEOUT = 120.0  # seconds
-PATIENCE = 60.0  # seconds that the others may take to notice that a node is gone, or is back
 
 
-class Node(MariaDB):
-    """One node. Its ports are its own for good: the others look for it there."""
+class Node(ClusterNode, MariaDB):
+    """One node of MariaDB."""
 
     name = "galera"
 
     def __init__(self, number: int, wires: Wires) -> None:
-        super().__init__()
-        self.number = number
-        self.wires = wires
+        super().__init__(number, wires)
         self.members = ""
-        self.port, self.base, self.ist, self.sst = (free_port() for _ in range(4))
+        self.ist, self.sst = free_port(), free_port()
         self.is_first = False
-
-    @property
-    def addresses(self) -> Addresses:
-        return self.wires.addresses(self.number)
-
-    @property
-    def url(self) -> str:
-        return f"{self.scheme}://{USER}:{PASSWORD}@{self.addresses.clients}:{self.port}/{DATABASE}"
 
     def find(self) -> None:
         if self._programs() is None or _provider() is None or not find_program(["wsrep_sst_rsync"]):
@@ -113,15 +97,6 @@ class Node(MariaDB):
             text = self._state.read_text().replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1")
             self._state.write_text(text)
 
-    def await_ready(self) -> None:
-        """Wait until the node is a member that accepts writes; raise ServerError with its log if it never is."""
-        deadline = time.monotonic() + JOIN_TIMEOUT
-        while not self.is_ready():
-            assert self.process is not None
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise ServerError(f"node {self.number} is not ready:\n{self.log.read_text(errors='replace')[-6000:]}")
-            time.sleep(0.1)
-
     def recovered_position(self) -> str:
         """Return where its data ends after a crash, so that it need not copy all of another node (as Debian does).
 
@@ -149,74 +124,15 @@ class Node(MariaDB):
             return dict(self.ask("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'"))
         return {}
 
-    def ask(self, sql: str) -> list[Any]:
-        """The answer of this node, on a connection of its own."""
-        import MySQLdb
+    def size(self) -> int:
+        return int(self.status().get("wsrep_cluster_size", 0))
 
-        with contextlib.closing(
-            MySQLdb.connect(
-                host=self.addresses.clients, port=self.port, user=USER, passwd=PASSWORD, connect_timeout=2,
-                read_timeout=5, autocommit=True,
-            )
-        ) as connection, contextlib.closing(connection.cursor()) as cursor:  # fmt: skip
-            cursor.execute(sql)
-            return list(cursor.fetchall() or ())
-
-    def kill_connection(self, number: int) -> bool:
-        """End one connection to this node; False if it has gone by itself."""
-        with contextlib.suppress(Exception):
-            self.ask(f"KILL {number:d}")
-            return True
-        return False
-
-    def answers(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection((self.addresses.clients, self.port), timeout=1):
-            return True
-        return False
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether its process lives."""
-        return self.process is not None and self.process.poll() is None
-
-    def kill(self) -> None:
-        """SIGKILL, if it lives."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    def vanish(self) -> None:
-        """Cut the node off from its peers and its clients; connections to it are not even refused.
-
-        Where all nodes share an interface it is stopped instead, which looks the same from outside.
-        """
-        if isinstance(self.wires, Loopback):
-            assert self.process is not None
-            self.process.send_signal(signal.SIGSTOP)
-        else:
-            self.wires.cut(self.number)
-            self.wires.cut(self.number, CLIENTS)
-
-    def cut(self) -> None:
-        """Cut the node off from its peers. Its clients still reach it."""
-        if isinstance(self.wires, Loopback):
-            self.ask("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
-        else:
-            self.wires.cut(self.number)
-
-    def mend(self) -> None:
-        """Undo :meth:`cut` and :meth:`vanish`."""
-        if isinstance(self.wires, Loopback):
-            assert self.process is not None
-            self.process.send_signal(signal.SIGCONT)
-            self.ask("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
-        else:
-            self.wires.mend(self.number)
-            self.wires.mend(self.number, CLIENTS)
+    def isolate(self, is_isolated: bool) -> None:
+        self.ask(f"SET GLOBAL wsrep_provider_options = 'gmcast.isolate={is_isolated:d}'")
 
 
-class Cluster:
-    """Three nodes; node 1 began it. Starts its processes in the thread that calls it, and they end with that one."""
+class Cluster(NodesOfCluster[Node]):
+    """Three nodes; node 1 began it."""
 
     def __init__(self) -> None:
         Node(0, Loopback()).find()
@@ -244,25 +160,6 @@ class Cluster:
             node.start()
             node.await_ready()
 
-    def await_size(self, size: int) -> None:
-        """Wait until ``size`` nodes are ready and agree on that number."""
-        deadline = time.monotonic() + PATIENCE
-        while not self._has_size(size):
-            if time.monotonic() > deadline:
-                raise ServerError(f"the cluster has not {size} nodes: {[node.status() for node in self.nodes]}")
-            time.sleep(0.1)
-
-    def _has_size(self, size: int) -> bool:
-        sizes = [node.status().get("wsrep_cluster_size") for node in self.nodes if node.is_ready()]
-        return sizes == [str(size)] * size
-
-    def stop(self) -> None:
-        """End all nodes and remove their data."""
-        for node in self.nodes:
-            node.kill()
-            node.stop()
-        self.wires.leave()
-
 
 @contextlib.contextmanager
 def running_cluster() -> Iterator[Cluster]:
@@ -279,21 +176,11 @@ def _provider() -> str | None:
     return next((path for path in PROVIDERS if Path(path).exists()), None)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run a command with a cluster, or hold one until a signal comes."""
-    catch_signals()
-    try:
-        with running_cluster() as cluster:
-            urls = {f"DATABASE_URL_GALERA_{node.number}": node.url for node in cluster.nodes}
-            urls["DATABASE_URL_GALERA"] = cluster.nodes[0].url
-            print(*(f"{name}={url}" for name, url in urls.items()), sep="\n", flush=True)
-            if arguments:
-                return run_command(arguments[arguments[0] == "--" :], urls, pass_on=signal.SIGTERM, grace=20.0)
-            while True:
-                signal.pause()
-    except Interrupted as interrupted:
-        return 128 + interrupted.signum
+@contextlib.contextmanager
+def _nodes() -> Iterator[Sequence[ClusterNode]]:
+    with running_cluster() as cluster:
+        yield cluster.nodes
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(hold("GALERA", _nodes, sys.argv[1:]))

@@ -19,6 +19,7 @@ from harness.servers.processes import ServerError
 
 CLONE_NEWNET = 0x40000000
 CLIENTS, PEERS = "clients", "peers"
+OWN = "10.83.3.1/24"
 _NETS = {CLIENTS: "10.83.1", PEERS: "10.83.2"}
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -35,6 +36,8 @@ class Wires(ABC):
     """The network between the nodes, which are numbered from 1."""
 
     name: str
+    home: str
+    """The address at which nodes reach what is none of them."""
 
     @abstractmethod
     def addresses(self, node: int) -> Addresses:
@@ -61,6 +64,7 @@ class Loopback(Wires):
     """One interface for all: what `cut` is here, the cluster has to do by itself."""
 
     name = "loopback"
+    home = "127.0.0.1"
 
     def addresses(self, node: int) -> Addresses:
         return Addresses("127.0.0.1", "127.0.0.1")
@@ -70,6 +74,7 @@ class Namespaces(Wires):
     """A namespace for each node, wired to this process's own, which is a new one too."""
 
     name = "network namespaces"
+    home = f"{_NETS[CLIENTS]}.254"
 
     def __init__(self, nodes: int) -> None:
         """Enter a new namespace until :meth:`leave`: the calling thread, and what it starts from now on.
@@ -136,6 +141,26 @@ def wires_for(nodes: int) -> Wires:
         return Namespaces(nodes)
     except ServerError:
         return Loopback()
+
+
+@contextmanager
+def own_network() -> Iterator[None]:
+    """Give children started inside a network with one address, which reaches nothing, and which nothing reaches.
+
+    Raises:
+        ServerError: this is not permitted here.
+    """
+    outside = _present_namespace()
+    try:
+        _check(_libc.unshare(CLONE_NEWNET), "unshare")
+        try:
+            for command in ("link set lo up", "link add own type bridge", f"addr add {OWN} dev own", "link set own up"):
+                _ip(command)
+            yield
+        finally:
+            _check(_libc.setns(outside, CLONE_NEWNET), "setns")
+    finally:
+        os.close(outside)
 
 
 def _present_namespace() -> int:

@@ -1,6 +1,7 @@
 """The parts of the reference that are read from the package when the site is built, so that they cannot drift.
 
-Three directives, whose content is written as Markdown: ``{public-names}``, ``{settings}`` and ``{commands}``.
+Four directives, whose content is written as Markdown: ``{public-names}``, ``{settings}``, ``{commands}`` and
+``{constants}``.
 """
 
 import inspect
@@ -19,6 +20,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import django_delayed_tasks
 from django_delayed_tasks import conf
+from harness.site.constants import page as constants
 
 PACKAGE = django_delayed_tasks.__name__
 AFTERWARDS = ("exceptions", "signals", "states")
@@ -113,6 +115,7 @@ SHARED_OPTIONS = {
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
-    for name, write in {"public-names": public_names, "settings": settings, "commands": commands}.items():
+    written = {"public-names": public_names, "settings": settings, "commands": commands, "constants": constants}
+    for name, write in written.items():
         app.add_directive(name, type(name, (Written,), {"write": staticmethod(write)}))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -13,9 +13,34 @@ ALWAYS = ("harness/suite", "harness/scripts", "harness/servers", ".ci", "Makefil
 PAGES = ("docs", "*.md", "harness/site")
 """What the site is made of, besides the package's docstrings."""
 CHROMIUM = (*PACKAGE, "testproject")
+CLUSTER = (
+    *(f"django_delayed_tasks/{folder}" for folder in ("backends/galera", "leases", "store")),
+    *(f"harness/torture/{folder}" for folder in ("databases", "faults/nodes.py", "scenarios/nodes.py")),
+    *(f"harness/torture/{module}.py" for module in ("clients", "clusters", "histories", "linearizability")),
+    "tests/harness/torture/clustered.py",
+)
+"""What clusters under torture are about: statements, and what tells whether they were right."""
 DEPENDS: Mapping[str, Collection[str]] = {
     "make verify": ("harness/verification",),
+    "tests/groupreplication/test_nodes.py": (
+        "django_delayed_tasks/checks/servers.py",
+        "django_delayed_tasks/store",
+        "django_delayed_tasks/backends",
+        "tests/galera/nodes",
+        "tests/groupreplication",
+        "pyproject.toml",
+    ),
+    "tests/seekdb/test_promises.py": (
+        "django_delayed_tasks/migrations",
+        "django_delayed_tasks/store",
+        "harness/engines",
+        "pyproject.toml",
+    ),
     "tests/harness/commands/test_matrix.py": ("noxfile.py", "pyproject.toml"),
+    "tests/harness/torture/test_leader_of_patroni.py": CLUSTER,
+    "tests/harness/torture/test_on_galera.py": CLUSTER,
+    "tests/harness/torture/test_on_groupreplication.py": CLUSTER,
+    "tests/harness/torture/test_on_patroni.py": CLUSTER,
     "tests/outside/test_browser.py": CHROMIUM,
     "tests/outside/test_clean_room.py": (*PACKAGE, *PAGES),
     "tests/outside/test_importbeat.py": PACKAGE,
@@ -27,8 +52,8 @@ DEPENDS: Mapping[str, Collection[str]] = {
     "tests/outside/test_site_in_browser.py": (*CHROMIUM, *PAGES),
     "tests/outside/test_wagtail.py": PACKAGE,
 }
-"""The model, and the files of tests that need packages from outside, Chromium, a wheel, the built site or another
-environment: what each depends on, besides itself, what `helps` tests, and `ALWAYS`."""
+"""The model, and the files of tests that start clusters or need packages from outside, Chromium, a wheel, the built
+site or another environment: what each depends on, besides itself, what `helps` tests, and `ALWAYS`."""
 
 
 def unaffected() -> list[str]:
@@ -42,13 +67,17 @@ def unaffected() -> list[str]:
 def affects(path: str, tests: str, places: Collection[str]) -> bool:
     """Return whether a changed file affects these tests; "*.md" stands for the pages in the project's folder."""
     is_page = "*.md" in places and "/" not in path and path.endswith(".md")
-    return path == tests or is_page or is_within(path, [*places, *ALWAYS]) or ("/" in tests and helps(path))
+    return path == tests or is_page or is_within(path, [*places, *ALWAYS]) or helps(path, tests)
 
 
-def helps(path: str) -> bool:
-    """Return whether a file may be of use to any test: what tests share, and the modules of the harness itself."""
+def helps(path: str, tests: str) -> bool:
+    """Return whether a file may be of use to these tests: what tests share, and the modules of the harness itself.
+
+    Those on clusters, which take long, share little, and name it.
+    """
     of_tests = is_within(path, ["tests"]) and not Path(path).name.startswith("test_")
-    return of_tests or (path.startswith("harness/") and path.count("/") == 1)
+    is_shared = of_tests and DEPENDS[tests] is not CLUSTER
+    return "/" in tests and (is_shared or (path.startswith("harness/") and path.count("/") == 1))
 
 
 def changed_files() -> list[str] | None:

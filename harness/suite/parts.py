@@ -32,12 +32,15 @@ ON_MYSQL = (
     *(f"tests/charsets/test_{name}.py" for name in ("connections", "identities")),
     "tests/executor/claiming",
     "tests/executor/settling",
+    "tests/groupreplication",
     "tests/harness/servers/test_environment.py",
+    "tests/seekdb",
     "tests/store/claiming",
     "tests/store/notices",
     "tests/store/resources",
     "tests/store/settling",
     "tests/store/sql",
+    "tests/store/test_sent_rows.py",
 )
 """What of it MySQL runs beside MariaDB, whose statements are the same down to the dialect."""
 
@@ -50,16 +53,24 @@ ONLY_ON = {
     "tests/examples/test_cluster_jobs.py": ("sqlite",),
     "tests/examples/test_file_nodes.py": ("sqlite",),
     "tests/galera/nodes": ("galera",),  # which test_nodes.py starts
+    "tests/galera/nodes/test_claims.py": ("galera", "groupreplication"),
+    "tests/galera/nodes/test_through_changing_nodes.py": ("galera", "groupreplication"),
     "tests/galera/test_leases.py": ("mariadb",),
     "tests/galera/test_nodes.py": ("mariadb",),
     "tests/galera/test_torture.py": ("mariadb",),
+    "tests/groupreplication/nodes": ("groupreplication",),  # which test_nodes.py starts
+    "tests/groupreplication/single": ("groupreplication",),
+    "tests/groupreplication/test_nodes.py": ("mysql",),
     "tests/harness/commands/test_bench.py": ("mariadb",),
     "tests/harness/torture/test_harness.py": ("postgres",),
+    "tests/harness/torture/test_leader_of_patroni.py": ("postgres",),
     "tests/harness/torture/test_of_sqlite.py": ("sqlite",),
     "tests/leases/test_pools.py": ("postgres",),
     "tests/pgbouncer": ("postgres",),
     "tests/processes/test_pools.py": ("postgres",),
     "tests/races/test_claim_of_changed_rows.py": ("postgres",),
+    "tests/seekdb/test_promises.py": ("mysql",),
+    "tests/store/sql/test_like_postgres.py": ("postgres",),
 }
 """What can run on some databases only."""
 
@@ -71,7 +82,7 @@ ALONE = (
 )
 """Tests that measure the work of a whole server, or change its settings: nothing else may use it at the same time."""
 
-FAULTS, GALERA, PROOFS = "faults", "galera", "proofs"
+FAULTS, GALERA, PROOFS, CLUSTERS = "faults", "galera", "proofs", "clusters"
 TURNS = ((FAULTS, "mariadb"), (FAULTS, "postgres"), (GALERA, "mariadb"), (PROOFS, "postgres"))
 """Parts that kill executors and servers, of which a landing runs one, on its server; see `turn_of_commit`."""
 SCENARIOS = "tests/harness/torture/test_scenarios.py"
@@ -83,7 +94,10 @@ PARTS: dict[str, tuple[str, ...]] = {
         "tests/recurring/ticking",
     ),
     GALERA: tuple(f"tests/galera/test_{name}.py" for name in ("leases", "nodes", "torture")),
-    PROOFS: ("tests/harness/torture/test_harness.py",),
+    "groupreplication": ("tests/groupreplication",),
+    "seekdb": ("tests/seekdb",),
+    PROOFS: tuple(f"tests/harness/torture/test_{name}.py" for name in ("harness", "leader_of_patroni")),
+    CLUSTERS: tuple(f"tests/harness/torture/test_on_{name}.py" for name in ("galera", "groupreplication", "patroni")),
     "bench": ("tests/harness/commands/test_bench.py",),
     "commands": ("tests/harness/commands", "tests/test_docs_followed.py"),
     "processes": ("tests/processes",),
@@ -106,10 +120,12 @@ PARTS: dict[str, tuple[str, ...]] = {
     "all else": ("tests",),
 }
 """What each part of the suite runs."""
-ONCE = (FAULTS, GALERA, PROOFS, "bench", "commands", "browser", "site", "outside", "scripts")
-"""Parts of which nothing is run a second time: their tests look at programs, or bring their own databases."""
-NOT_QUICK = (FAULTS, GALERA, PROOFS, "bench", "commands", "browser", "site", "outside")
+OWN_SERVERS = ("groupreplication", "seekdb", CLUSTERS)
+"""Parts that start servers of a kind which `DATABASES` does not have."""
+NOT_QUICK = (FAULTS, GALERA, *OWN_SERVERS, PROOFS, "bench", "commands", "browser", "site", "outside")
 """With SQLite alone a developer waits for the answer."""
+ONCE = (*NOT_QUICK, "scripts")
+"""Parts of which nothing is run a second time: their tests look at programs, or bring their own databases."""
 
 JOINED = {
     "mariadb": {"processes": "all else", "examples": "all else"},
@@ -141,8 +157,13 @@ def can_differ(path: str) -> bool:
     return is_within(path, (*PER_DATABASE, *ONLY_ON)) or "mark.per_database" in (ROOT / path).read_text()
 
 
+STANDS_FOR = {"seekdb": "mysql"}
+"""Databases on which another test runs some files, and the one of `DATABASES` whose statements they get."""
+
+
 def can_run(path: str, database: str) -> bool:
     """Return whether a file's tests can run on a database: the most exact line of `ONLY_ON` decides."""
+    database = STANDS_FOR.get(database, database)
     places = [place for place in ONLY_ON if is_within(path, [place])]
     return database in ONLY_ON[max(places, key=len)] if places else database in DATABASES
 

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "django_delayed_tasks"
 BY_DATABASE = ("store/sql/dialects", "store/notices")
 """Folders whose modules are each for some databases, by name; the others are for all."""
 ONLY_FOR = {"mysql": ("mariadb", "mysql"), "postgres": ("postgres",), "sqlite": ("sqlite",)}
-ASKS = re.compile(r"\.vendor\b")
+ASKS = re.compile(r"\.vendor\b|\bvendor_of\(")
 
 
 def measured(step: Step, folder: Path) -> Step:

@@ -149,6 +149,32 @@ def keep_of_stopping() -> Iterator[None]:
         api.add_task = usual
 
 
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """A call decides by what its node shows, which may be behind the other nodes."""
+    from django_delayed_tasks.store.sql.dialects.mysql import MySQL
+
+    usual = MySQL.caught_up
+    MySQL.caught_up = lambda self: nullcontext()  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        MySQL.caught_up = usual  # type: ignore[method-assign]
+
+
+@contextmanager
+def asynchronous() -> Iterator[None]:
+    """Patroni's leader answers a commit that no other node has."""
+    from harness.servers.patroni import Cluster
+
+    usual = Cluster.be_synchronous
+    Cluster.be_synchronous = lambda self, is_synchronous: usual(self, False)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Cluster.be_synchronous = usual  # type: ignore[method-assign]
+
+
 IN_EXECUTORS: dict[str, Callable[[], None]] = {
     "settle-without-fence": settle_without_fence,
     "delete-without-looking": delete_without_looking,
@@ -160,5 +186,9 @@ IN_EXECUTORS: dict[str, Callable[[], None]] = {
     "start-unconnected": start_unconnected,
     "dirty-threads": dirty_threads,
 }
-IN_DRIVER: dict[str, Callable[[], AbstractContextManager[None]]] = {"keep-of-stopping": keep_of_stopping}
+IN_DRIVER: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "keep-of-stopping": keep_of_stopping,
+    "without-waiting": without_waiting,
+    "asynchronous": asynchronous,
+}
 BUGS = (*IN_EXECUTORS, *IN_DRIVER)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 HANDLERS = (
     "Plain", "Atomic", "Slow", "Deadly", "Hanging", "Retrying", "Again", "AtomicAgain", "AtomicFlaky",
     "Silent", "Fatal", "Gated", "AtomicGated", "Leaving", "Limited", "Keyed", "Foreign", "Failing", "Single",
-    "Misusing", "AtomicMisusing", "Forking",
+    "Misusing", "AtomicMisusing", "Forking", "Recorded",
 )  # fmt: skip
 
 COROUTINES = (*HANDLERS, "Async")
@@ -38,7 +38,7 @@ MIXED = (
 
 MISUSING = ("t-misusing", "t-atomic-misusing", "t-forking")
 """Codes whose runs leave their thread in disorder, and fork; each of them ends well."""
-MOST = {"t-limited": 2, "t-keyed": 1}
+MAX_RUNNING = {"t-limited": 2, "t-keyed": 1}
 """How many runs of a code there may be at a time; of the second one, of each key."""
 
 

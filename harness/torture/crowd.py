@@ -43,6 +43,10 @@ class Crowd:
         finally:
             connections.close_all()
 
+    def sleep(self, seconds: float) -> None:
+        """Let a member wait, unless all are to stop."""
+        self._stop.wait(seconds)
+
     @property
     def is_going_on(self) -> bool:
         return any(thread.is_alive() for thread in self._threads)

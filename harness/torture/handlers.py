@@ -13,8 +13,9 @@ from asgiref.sync import sync_to_async
 
 from django_delayed_tasks import Retry, TaskHandler
 from django_delayed_tasks.outcomes import Done, Outcome
-from harness.torture import hooks
-from harness.torture.codes import FOREIGN, MOST, concurrency_key
+from harness.torture import histories, hooks
+from harness.torture.codes import FOREIGN, MAX_RUNNING, concurrency_key
+from harness.torture.linearizability import Operation
 from harness.torture.misuse import ENDS, MISUSES, OF_ANOTHER, fork, misuse
 from harness.torture.observing import observe
 from harness.torture.texts import AS_TOLD, text_of_claim
@@ -182,7 +183,7 @@ class Limited(Ledgered):
     """A handler of which two run at a time in the whole cluster."""
 
     biz_code = "t-limited"
-    max_concurrent = MOST["t-limited"]
+    max_concurrent = MAX_RUNNING["t-limited"]
 
     def work(self, task: Any) -> None:
         time.sleep(task.biz_ext.get("seconds", 0.0) / 10)
@@ -192,7 +193,7 @@ class Keyed(Limited):
     """A handler of which one runs at a time for each last digit of the number."""
 
     biz_code = "t-keyed"
-    max_concurrent = MOST["t-keyed"]
+    max_concurrent = MAX_RUNNING["t-keyed"]
 
     def concurrency_key(self, task: Any) -> str:
         return concurrency_key(task.biz_code, task.biz_num)
@@ -260,6 +261,19 @@ class Forking(Ledgered):
         ended = fork(end)
         if ended != code:
             raise AssertionError(f"{OF_ANOTHER}: the child has ended with {ended}, not {code}")
+
+
+class Recorded(Slow):
+    """Its begin and its end are written into the history of its identity."""
+
+    biz_code = histories.CODE
+
+    def handle(self, task: Any) -> Outcome | timedelta | None:
+        notes, claim = hooks.notes(), f"{task.id}.{task.version}"
+        notes.operation(task.biz_num, Operation("begin", 0.0, histories.now(), histories.BEGUN, claim))
+        result = super().handle(task)
+        notes.operation(task.biz_num, Operation("end", histories.now(), given=claim))
+        return result
 
 
 def of_claim(task: Any) -> Done:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from threading import get_ident
@@ -15,6 +16,7 @@ from typing import Any
 from django.db import connection
 
 from harness.torture import moments
+from harness.torture.histories import Notes
 
 FOLDER = "DDT_TORTURE_FOLDER"
 NAME = "DDT_TORTURE_NAME"
@@ -61,6 +63,12 @@ def pass_gate() -> None:
     folder, name = Path(os.environ[FOLDER]), os.environ[NAME]
     while not any(flag(folder, GATE, whose).exists() for whose in (name, "all")):
         time.sleep(0.02)
+
+
+@cache
+def notes() -> Notes:
+    """What a handler writes into histories."""
+    return Notes(Path(os.environ[FOLDER]), os.environ[NAME])
 
 
 def die() -> None:

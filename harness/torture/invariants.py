@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from harness.torture import ledger
-from harness.torture.codes import MAY_FAIL, MOST, concurrency_key, is_atomic
+from harness.torture.codes import MAX_RUNNING, MAY_FAIL, concurrency_key, is_atomic
 from harness.torture.facts import Claim, Facts, named
 from harness.torture.ledger import Call, Seen
 from harness.torture.mangling import data_unchanged, errors_unchanged, identities_unchanged, results_unchanged
@@ -89,7 +89,7 @@ def limits_kept(facts: Facts) -> Iterator[str]:
     """
     seen: defaultdict[Claim, dict[str, Seen]] = defaultdict(dict)
     for one in facts.ledger.seen:
-        if one.code in MOST and one.held:
+        if one.code in MAX_RUNNING and one.held:
             seen[one.task_id, one.version][one.kind] = one
     moments: defaultdict[tuple[str, str], list[tuple[datetime, int, Seen]]] = defaultdict(list)
     for kinds in seen.values():
@@ -101,7 +101,7 @@ def limits_kept(facts: Facts) -> Iterator[str]:
         running = 0
         for _, change, one in sorted(changes, key=lambda found: found[:2]):
             running += change
-            if running > MOST[code]:
+            if running > MAX_RUNNING[code]:
                 yield f"{named(one)}: run during {running - 1} others {f'of key {key}' if key else ''}".rstrip()
 
 

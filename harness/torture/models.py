@@ -64,3 +64,14 @@ class Effect(models.Model):
     class Meta:
         app_label = "torture"  # the test run, which lists the scenarios, does not install this app
         indexes = [models.Index(fields=["task_id", "version"], name="torture_effect_claim")]
+
+
+class Beat(models.Model):
+    """One row that is changed all the time: whether the cluster takes writes."""
+
+    number = models.BigIntegerField(default=0)
+
+    objects: ClassVar["models.Manager[Beat]"] = models.Manager()
+
+    class Meta:
+        app_label = "torture"  # the test run, which lists the scenarios, does not install this app

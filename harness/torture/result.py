@@ -30,6 +30,7 @@ DOUBLED = ("settled_once", "settled_by_its_own_run", "atomic_effects_once", "one
 
 def empty_tables() -> None:
     """Delete all rows; ids continue, so that none is ever used twice."""
+    connection.close()  # it may be to a node that takes no writes any more
     with connection.cursor() as cursor:
         for table in TABLES:
             cursor.execute(f"DELETE FROM {table}")

@@ -71,8 +71,7 @@ def _tell(what: str, value: Any) -> None:
 
 def _configure(database: Database) -> None:
     """Set up Django and create the tables."""
-    os.environ.update(database.environment(database.url))
-    os.environ["DJANGO_SETTINGS_MODULE"] = "harness.torture.settings"
+    os.environ.update({"DJANGO_SETTINGS_MODULE": "harness.torture.settings", **database.environment(database.url)})
     import django
     from django.core.management import call_command
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 EVERYWHERE = frozenset({"sqlite", "mariadb", "mysql", "postgres", "galera"})
 SERVERS = EVERYWHERE - {"sqlite"}
+CLUSTERS = frozenset({"galera", "groupreplication", "patroni"})
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from django.utils import timezone
 from testproject.shop import codes
 from testproject.shop.services.orders import OrderRequest
 
-LONGEST = timedelta(days=366)
+MAX_AHEAD = timedelta(days=366)
 UNITS = {"seconds": "seconds", "minutes": "minutes", "hours": "hours", "days": "days"}
 
 
@@ -29,7 +29,7 @@ class DurationForm(ShopForm):
         if not amount or not unit:
             return None
         duration = timedelta(**{unit: amount})
-        if duration > LONGEST:
+        if duration > MAX_AHEAD:
             self.add_error("amount", "A year at most.")
         return duration
 
@@ -66,7 +66,7 @@ class MomentForm(DurationForm):
             return None if self.errors or duration is None else now + duration
         if moment <= now:
             self.add_error("ends_at", "This moment is past.")
-        elif moment > now + LONGEST:
+        elif moment > now + MAX_AHEAD:
             self.add_error("ends_at", "A year ahead at most.")
         return moment
 

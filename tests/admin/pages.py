@@ -80,7 +80,7 @@ def hidden_of(response: Any) -> dict[str, list[str]]:
 
 
 def confirm(client: Client, address: str, response: Any, **query: str) -> Any:
-    """Say yes to the question that a page asks, and follow the pages that show the progress."""
+    """Say yes to the question that a page asks, and follow the questions about the rest."""
     for _ in range(MAX_PAGES):
         if response.status_code != 200 or "confirmed" not in hidden_of(response):
             return response

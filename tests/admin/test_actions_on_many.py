@@ -1,4 +1,4 @@
-"""The actions on many tasks: the question before them, and all tasks that match, in portions."""
+"""The actions on many tasks: the question before them, and all tasks that match."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from django_delayed_tasks.admin.steering import portions, question
+from django_delayed_tasks.admin.steering import question, row_actions
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.actions import ACTIONS, LIST, STATUS, ask, confirm_once, do
@@ -39,43 +39,58 @@ class TestAllThatMatch:
         do(boss, "run_now", shown, everything=True)
         assert Task.objects.get(claim_at=NOW).biz_num == "not shown"
 
-    def test_in_portions_with_progress(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(portions, "PORTION", 10)
+    def test_in_one_request(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(row_actions, "PORTION", 10)
         Task._base_manager.bulk_create(new_task(f"{i}") for i in range(25))
         response = confirm_once(boss, ask(boss, "run_now", Task.objects.all()[0], everything=True))
-        assert "10 of 25 examined, 10 changed." in response.content.decode()
-        assert Task.objects.filter(claim_at=NOW).count() == 10
-        response = confirm(boss, LIST, response)
-        assert Task.objects.filter(claim_at=NOW).count() == 25
+        assert Task.objects.filter(claim_at=NOW).count() == LogEntry.objects.count() == 25
         assert messages_of(response) == ["25 tasks were made claimable at once."]
-        assert LogEntry.objects.count() == 25
 
-    def test_numbers_have_separators(self, boss: Client) -> None:
+    def test_when_the_time_is_over_it_says_what_was_done_and_asks_about_the_rest(
+        self, boss: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(row_actions, "PORTION", 10)
+        monkeypatch.setattr(row_actions, "SECONDS", 0)
+        Task._base_manager.bulk_create(new_task(f"{i}") for i in range(25))
+        response = confirm_once(boss, ask(boss, "postpone", Task.objects.all()[0], everything=True))
+        html = response.content.decode()
+        assert "10 tasks were postponed." in html
+        assert "The rest is left unchanged until you continue." in html
+        assert "15 are selected." in html
+        assert ">Yes, postpone 15 tasks</button>" in html
+        assert Task.objects.filter(version=5).count() == 10
+        response = confirm(boss, LIST, response)
+        assert messages_of(response)[-1] == "5 tasks were postponed."
+        assert set(Task.objects.values_list("version", flat=True)) == {5}, "each once"
+
+    def test_numbers_have_separators(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(row_actions, "SECONDS", 0)
+        monkeypatch.setattr(row_actions, "PORTION", 1000)
         Task._base_manager.bulk_create(new_task(f"{i}") for i in range(1001))
         first = ask(boss, "pause", Task.objects.all()[0], everything=True)
         assert "1,001 are selected." in first.content.decode()
         assert ">Yes, pause 1,001 tasks</button>" in first.content.decode()
-        assert "500 of 1,001 examined, 500 changed." in confirm_once(boss, first).content.decode()
+        assert "1,000 tasks were paused" in confirm_once(boss, first).content.decode()
         assert "more than 1,000 tasks" in boss.get(LIST).content.decode()
 
-    def test_what_is_added_meanwhile_is_left(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(portions, "PORTION", 1)
+    def test_what_is_added_meanwhile_is_left(self, boss: Client) -> None:
         task("seen 1")
-        response = confirm_once(boss, ask(boss, "run_now", task("seen 2"), everything=True))
+        response = ask(boss, "run_now", task("seen 2"), everything=True)
         task("later")
         confirm(boss, LIST, response)
         assert set(Task.objects.filter(claim_at=NOW).values_list("biz_num", flat=True)) == {"seen 1", "seen 2"}
 
     @pytest.mark.parametrize("value", ["", "x", "-1", "1" * 19, None])
-    def test_nonsense_about_the_progress(self, boss: Client, value: str | None) -> None:
+    def test_nonsense_about_the_keys(self, boss: Client, value: str | None) -> None:
         form: dict[str, Any] = hidden_of(ask(boss, "run_now", task(), everything=True)) | {"after": value}
         response = boss.post(LIST, {name: given for name, given in form.items() if given is not None})
         assert response.status_code == 400
 
-    def test_permission_is_checked_for_each_portion(
+    def test_permission_is_checked_for_each_request(
         self, client_of: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(portions, "PORTION", 1)
+        monkeypatch.setattr(row_actions, "PORTION", 1)
+        monkeypatch.setattr(row_actions, "SECONDS", 0)
         client = client_of("view", "change")
         task("1")
         response = confirm_once(client, ask(client, "run_now", task("2"), everything=True))

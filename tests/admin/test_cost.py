@@ -206,7 +206,7 @@ def test_cost_of_what_is_due(live_db: str) -> None:
 @pytest.mark.usefixtures("frozen")
 def test_cost_of_what_has_failed(live_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The failed tasks of each level are read no further than a page needs."""
-    monkeypatch.setattr(errors, "MOST", 300)
+    monkeypatch.setattr(errors, "MAX_TASKS", 300)
 
     def fill_failed(first: int, last: int) -> None:
         Task._base_manager.bulk_create(

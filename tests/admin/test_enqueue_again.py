@@ -14,6 +14,7 @@ from django_delayed_tasks.admin import again
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.stats.findings import MAX_OF_A_KIND
 from tests.admin.pages import confirm, messages_of
 from tests.admin.rows import list_of, page_of, run
 from tests.executor.parts import drain
@@ -120,12 +121,12 @@ def test_reasons_are_said_once_each(boss: Client) -> None:
     TaskRun.objects.bulk_create(copies)
     boxes["_selected_action"] = list(TaskRun.objects.filter(biz_code__startswith="gone").values_list("pk", flat=True))
     said = messages_of(confirm(boss, LIST, boss.post(LIST, boxes)))
-    assert len(said) == again.MAX_PROBLEMS + 1
+    assert len(said) == MAX_OF_A_KIND + 1
     assert said[-1] == "4 more were not enqueued again, for other reasons."
 
 
 def test_all_that_match_are_the_latest_and_that_is_said(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(again, "MOST", 1)
+    monkeypatch.setattr(again, "MAX_RUNS", 1)
     ran("old")
     of = ran("new")
     boxes = {"action": "enqueue_again", "_selected_action": [of.pk], "select_across": "1", "index": "0"}

@@ -14,11 +14,12 @@ from django.urls import reverse
 
 from django_delayed_tasks import clock, pause_queue, resume_queue
 from django_delayed_tasks.admin import queues
-from django_delayed_tasks.admin.lists import waiting
+from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats import backlogs
 from django_delayed_tasks.stats.look import look
+from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.admin.pages import messages_of, numbers_of, rows_of
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, list_of, new_task, task
@@ -224,7 +225,7 @@ class TestStatements:
     def agenda(self) -> int:
         """Return the number of statements that find the levels: on SQLite some for each level."""
         with CaptureQueriesContext(connection) as context:
-            waiting.read_agenda()
+            waiting.read_agenda(settings.DATABASE)
         return len(context.captured_queries)
 
     def test_do_not_grow_with_the_tasks_nor_with_what_is_due(self, boss: Client) -> None:

@@ -113,18 +113,18 @@ class TestByError:
     def test_with_many_levels(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("django_delayed_tasks.admin.lists.segments.MAX_LEVELS", 0)
         assert rows_of(boss.get(ERRORS))[0]["number.second"] == "<b>not today</b>"
-        monkeypatch.setattr(errors, "MOST", 2)
+        monkeypatch.setattr(errors, "MAX_TASKS", 2)
         html = boss.get(ERRORS).content.decode()
         assert "too many queues and priorities to find those that failed last. These are 2 of them." in html
 
     def test_only_the_latest_are_read(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(errors, "MOST", 2)
+        monkeypatch.setattr(errors, "MAX_TASKS", 2)
         response = boss.get(ERRORS)
         assert {row["number"] for row in rows_of(response)} == {"ValueError", "its executor died: 3 times"}
         assert "More than 2 tasks have failed. These are the 2 that failed last." in response.content.decode()
 
     def test_all_of_them_need_no_note(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(errors, "MOST", Task.objects.filter(status=TaskStatus.FAILED).count())
+        monkeypatch.setattr(errors, "MAX_TASKS", Task.objects.filter(status=TaskStatus.FAILED).count())
         assert "tasks have failed" not in boss.get(ERRORS).content.decode()
 
     def test_data_is_not_read(self, boss: Client) -> None:

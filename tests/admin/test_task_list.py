@@ -11,11 +11,14 @@ from django.utils.connection import ConnectionDoesNotExist
 
 from django_delayed_tasks.admin import TaskAdmin
 from django_delayed_tasks.admin.lists import changelist, filters
-from django_delayed_tasks.admin.lists.waiting import read_agenda
 from django_delayed_tasks.admin.tasks import list as task_list
+from django_delayed_tasks.conf import settings
 from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.stats.backlogs import MAX_QUEUES
+from django_delayed_tasks.store.claiming.waiting import read_agenda
+from tests.admin.actions import do
 from tests.admin.pages import footer_of, numbers_of, rows_of
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, TRACEBACK, executor, list_of, new_task, task
 
@@ -185,7 +188,7 @@ class TestFilters:
         """Callers name queues: each of twenty thousand as a choice made a page of megabytes."""
         Task._base_manager.bulk_create(new_task(f"{i}", queue=f"q{i:04}") for i in range(300))
         html = boss.get(LIST, {"queue": "q0299"}).content.decode()
-        assert len(set(re.findall(r"\?queue=(q\d+)", html))) <= filters.MAX_QUEUES
+        assert len(set(re.findall(r"\?queue=(q\d+)", html))) <= MAX_QUEUES
         assert "queue=q0000" in html
         assert numbers_of(boss.get(LIST, {"queue": "q0299"})) == ["299"]
 
@@ -249,17 +252,24 @@ class TestStatements:
             new_task(f"r{i}", status=TaskStatus.RUNNING, executor=owners[i % 5].pk) for i in range(60)
         )
         levels = len(self.agenda())
-        # The agenda twice, for the choice of queues and for the order; the counts of four statuses, the failed level,
+        # The agenda once, for the choice of queues and for the order; the counts of four statuses, the failed level,
         # four segments, the bounded count, the rows, the names of executors, the survey.
-        assert len(self.statements(boss)) <= 2 * levels + 13
+        assert len(self.statements(boss)) <= levels + 13
         only_running = self.statements(boss, status__exact="1")
-        assert len(only_running) == 2 * levels + 8  # counts, keys, rows, executors' names, the survey
+        assert len(only_running) == levels + 8  # counts, keys, rows, executors' names, the survey
 
     def agenda(self) -> list[str]:
         """Return the statements for the choice of queues: two, on SQLite some for each level."""
         with CaptureQueriesContext(connection) as context:
-            read_agenda()
+            read_agenda(settings.DATABASE)
         return [query["sql"] for query in context.captured_queries]
+
+    def test_an_action_reads_the_agenda_once(self, boss: Client) -> None:
+        row = task()
+        first, *_ = self.agenda()
+        with CaptureQueriesContext(connection) as context:
+            do(boss, "run_now", row)
+        assert [query["sql"] for query in context.captured_queries].count(first) == 1
 
     def test_texts_and_data_are_not_read(self, boss: Client) -> None:
         task(biz_ext={"big": "value"}, last_error="an error")

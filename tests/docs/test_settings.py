@@ -34,7 +34,11 @@ def complaints() -> list[str]:
 def test_cluster() -> None:
     with shown("how-to/cluster.md") as page:
         page.run()
-    cluster: Any = ConnectionHandler(page["DATABASES"])["default"]
+        galera = page["DATABASES"]
+        page.run()
+    group: Any = ConnectionHandler(page["DATABASES"])["default"]
+    assert [str(host) for host in group.hosts()][2] == "db3.example.com:3306"
+    cluster: Any = ConnectionHandler(galera)["default"]
     assert [str(host) for host in cluster.hosts()][2] == "db3.example.com:3307"
     assert cluster.get_connection_params()["read_timeout"] == 20
 

@@ -104,12 +104,6 @@ def test_max_tasks() -> None:
     assert from_settings(max_tasks=1).max_tasks == 1
 
 
-def test_polls_are_a_day_apart_at_most() -> None:
-    assert from_settings(poll_interval=86_400.0).poll_interval == 86_400
-    with pytest.raises(InvalidSetting, match=r"^poll_interval=86400.1: must be 86400.0 seconds at most$"):
-        from_settings(poll_interval=86_400.1)
-
-
 def test_a_lease_is_longer_than_two_heartbeats() -> None:
     assert from_settings(heartbeat=5.0, lease=10.1).lease == 10.1
     with pytest.raises(InvalidSetting, match=r"^lease=10.0: must be longer than two heartbeats of 5.0 s$"):

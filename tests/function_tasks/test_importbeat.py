@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Cron, Interval, clock
-from django_delayed_tasks.management.beat import Entry, NotCopied, expression_of, of_row, recurrence_of
+from django_delayed_tasks.management.importing.beat import Entry, expression_of, of_row, recurrence_of
+from django_delayed_tasks.management.importing.moving import NotMoved
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -82,18 +83,18 @@ def test_what_is_beyond_beats_deadline_is_not_due() -> None:
 def test_an_interval_without_another_time_is_left_out(last: timedelta | None, ends: timedelta) -> None:
     """A repeated import would otherwise add its task once more, each time."""
     entry = hourly(last_run_at=last and now() + last, expires=now() + ends)
-    with pytest.raises(NotCopied, match=f"does not run after .*{entry.expires:%H:%M}"):
+    with pytest.raises(NotMoved, match=f"does not run after .*{entry.expires:%H:%M}"):
         recurrence_of(entry)
 
 
 def test_a_crontab_that_has_expired_is_left_out_by_a_dry_run_too() -> None:
     entry = at_night(expires=now() - HOUR)
-    with pytest.raises(NotCopied, match=f"does not run after .*{entry.expires:%H:%M}"):
+    with pytest.raises(NotMoved, match=f"does not run after .*{entry.expires:%H:%M}"):
         recurrence_of(entry)
 
 
 def test_a_crontab_with_a_clock_of_its_own_is_left_out() -> None:
-    with pytest.raises(NotCopied, match="nowfun"):
+    with pytest.raises(NotMoved, match="nowfun"):
         recurrence_of(hourly(schedule=crontab(nowfun=now)))
 
 
@@ -103,7 +104,7 @@ def test_how_late_a_message_may_be_is_the_grace(seconds: int | None, grace: int 
 
 
 def test_a_schedule_of_another_class_is_left_out() -> None:
-    with pytest.raises(NotCopied, match="its schedule is a SimpleNamespace"):
+    with pytest.raises(NotMoved, match="its schedule is a SimpleNamespace"):
         recurrence_of(hourly(schedule=SimpleNamespace()))
 
 
@@ -118,7 +119,7 @@ def test_a_schedule_of_another_class_is_left_out() -> None:
 )
 def test_a_row_that_is_left_out(said: str, fields: dict[str, Any]) -> None:
     row = {"enabled": True, "one_off": False, "clocked": None, "solar": None} | fields
-    with pytest.raises(NotCopied, match=said):
+    with pytest.raises(NotMoved, match=said):
         of_row(SimpleNamespace(**row))
 
 
@@ -148,5 +149,5 @@ def test_the_expression_of_a_crontab(fields: dict[str, Any], expression: str) ->
 
 @pytest.mark.parametrize("days", [{13}, {1, 2, 3, 4, 5, 6}, set(range(1, 9))])
 def test_days_that_cron_has_no_words_for_are_left_out(days: set[int]) -> None:
-    with pytest.raises(NotCopied, match="Write one of the two, and let the function return on other days"):
+    with pytest.raises(NotMoved, match="Write one of the two, and let the function return on other days"):
         expression_of(crontab(day_of_month=days, day_of_week={5}))

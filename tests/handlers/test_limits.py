@@ -9,7 +9,6 @@ from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, task_handler
 from django_delayed_tasks.handlers import attributes as rules
 from django_delayed_tasks.handlers.rates import Rate, parse_rate
-from django_delayed_tasks.models import POOL_LENGTH
 from django_delayed_tasks.store.resources.resources import RESERVED
 from tests.executor.parts import handler_of
 
@@ -70,6 +69,4 @@ def test_of_a_function() -> None:
 
 
 def test_the_same_names_as_for_pools() -> None:
-    """Handlers import no models."""
-    assert rules.POOL_LENGTH == POOL_LENGTH
     assert rules.RESERVED_POOLS == RESERVED

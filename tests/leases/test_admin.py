@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.admin.steering import portions
+from django_delayed_tasks.admin.steering import row_actions
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import resources
@@ -165,7 +165,7 @@ def select_all(client: Client, action: str) -> Any:
 def test_an_action_on_all_that_match_changes_all_of_them(
     boss: Client, monkeypatch: pytest.MonkeyPatch, action: str, fields: dict[str, Any], done: str
 ) -> None:
-    monkeypatch.setattr(portions, "PORTION", 10)
+    monkeypatch.setattr(row_actions, "PORTION", 10)
     held: dict[str, Any] = {"busy_before": clock.host_now() + TTL, "holder": "me", "enabled": action != "enable"}
     Resource.objects.bulk_create(Resource(pool="p", name=f"{i:05}", version=i, **held) for i in range(25))
     asked = select_all(boss, action)

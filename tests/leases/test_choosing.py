@@ -206,7 +206,7 @@ def test_it_waits_and_holds_up_no_other(pool: Pool, how: str) -> None:
 def test_errors_that_pass_are_waited_out(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(acquiring, "LONGEST", 0.01)
+    monkeypatch.setattr(acquiring, "MAX_PAUSE", 0.01)
     held = [hold(pool, name) for name in ("fr-1", "fr-2")]
     page_after, pages = resources.free_page_after, iter(range(100))
 

@@ -44,14 +44,14 @@ def waited_for(seconds: float) -> float:
 def test_the_last_error_is_told_when_the_time_is_over(
     errors: list[DatabaseError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acquiring, "LONGEST", LONG)
+    monkeypatch.setattr(acquiring, "MAX_PAUSE", LONG)
     errors += [BUSY] * 1000
     with mutex("wanted", ttl=LONG), pytest.raises(OperationalError, match="database is locked"):
         in_thread(lambda: waited_for(0.05))
 
 
 def test_what_passes_costs_a_pause(errors: list[DatabaseError], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acquiring, "LONGEST", 0.01)
+    monkeypatch.setattr(acquiring, "MAX_PAUSE", 0.01)
     errors += [BUSY] * 3
     holder = mutex("wanted", ttl=LONG)
     lease = holder.__enter__()

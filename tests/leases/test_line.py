@@ -9,7 +9,7 @@ import pytest
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases import Pool, renewer
 from django_delayed_tasks.leases.acquiring import Contender, Request
-from django_delayed_tasks.leases.waiting import GRACE, LONGEST, SHARE_OF_WAIT, SHORTEST, Pauses, standing, wake
+from django_delayed_tasks.leases.waiting import GRACE, MAX_PAUSE, MIN_PAUSE, SHARE_OF_WAIT, Pauses, standing, wake
 from django_delayed_tasks.models import Waiter
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.resources import MUTEXES
@@ -185,7 +185,7 @@ def test_pauses(ahead: int) -> None:
     for waited in (0.0, 0.1, 1.0, 100.0, 10_000.0):
         pauses._began = clock.monotonic() - waited
         seconds = pauses.seconds(ahead, False)
-        assert 0.8 * SHORTEST <= seconds <= LONGEST
+        assert 0.8 * MIN_PAUSE <= seconds <= MAX_PAUSE
         assert ahead or seconds < GRACE
         assert pauses.seconds(ahead, True) < GRACE
 

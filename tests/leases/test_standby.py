@@ -163,7 +163,7 @@ def test_a_callback_that_fails_is_not_called_again_at_once(monkeypatch: pytest.M
     """Its error may be one that passes, as of a database that is busy, and the process keeps waiting."""
     called: list[float] = []
     monkeypatch.setattr(acquiring, "TOLD_AGAIN", 0.3)
-    monkeypatch.setattr(acquiring, "LONGEST", 0.01)
+    monkeypatch.setattr(acquiring, "MAX_PAUSE", 0.01)
 
     def fail(*holder: Any) -> None:
         called.append(monotonic())

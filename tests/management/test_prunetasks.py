@@ -20,7 +20,7 @@ DAY = timedelta(days=1)
 @pytest.fixture(autouse=True)
 def history(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five runs of two codes, in three portions."""
-    monkeypatch.setattr(prunetasks, "BATCH", 2)
+    monkeypatch.setattr(prunetasks, "MAX_PURGED", 2)
     finished("mail", "report", "mail", ago=8 * DAY)
     finished("mail", "report", ago=6 * DAY)
 

@@ -45,7 +45,8 @@ def compare_times() -> None:
     from django_celery_beat.models import CrontabSchedule
 
     from django_delayed_tasks import Cron
-    from django_delayed_tasks.management.beat import NotCopied, expression_of
+    from django_delayed_tasks.management.importing.beat import expression_of
+    from django_delayed_tasks.management.importing.moving import NotMoved
 
     compared = left = refused = 0
     for fields in crontabs(45, 80):
@@ -56,7 +57,7 @@ def compare_times() -> None:
             continue
         try:
             expression = expression_of(crontab)
-        except NotCopied:
+        except NotMoved:
             assert len(crontab.day_of_month) < 31, fields
             assert len(crontab.day_of_week) < 7, fields
             left += 1
@@ -101,7 +102,7 @@ def compare_is_due() -> None:
     from django_celery_beat.models import CrontabSchedule
 
     from django_delayed_tasks import Cron
-    from django_delayed_tasks.management.beat import expression_of
+    from django_delayed_tasks.management.importing.beat import expression_of
 
     for fields in ({"minute": "50-10/5", "hour": "22-5"}, {"minute": "0", "hour": "7", "day_of_week": "sat-sun"}):
         crontab: Any = CrontabSchedule(**fields, timezone="Asia/Shanghai").schedule

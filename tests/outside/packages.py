@@ -27,7 +27,7 @@ REQUIREMENTS = (
     "django-tasks-db==0.13.0",
     "wagtail==8.0.1",
 )
-LONGEST = 600.0
+TIMEOUT = 600.0
 """Seconds that the installation may take."""
 
 
@@ -59,5 +59,5 @@ def _make(place: Path) -> None:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LONGEST)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"

@@ -15,10 +15,10 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from django_delayed_tasks import Task, add_task
-from django_delayed_tasks.admin.steering.portions import PORTION
 from django_delayed_tasks.handlers import register_task_handler, registry
 from django_delayed_tasks.models import Executor, TaskRun
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.sql.portions import PORTION
 from harness.browser import chromium, resize
 from tests.admin.rows import list_of, new_task
 from tests.outside import browser_handlers
@@ -193,7 +193,7 @@ def pause_a_queue(chrome: Chrome, site: str) -> None:
 
 
 def cancel_all_that_match(chrome: Chrome, site: str) -> None:
-    """More than a page has, in portions, of which each follows by itself; the user is asked before, with how many."""
+    """More than a page has, in one request; the user is asked before, with how many."""
     many = 2 * PORTION + 1
     select_all_of_the_queue_bulk(chrome, site, many)
     shows(chrome, f"{many:,} are selected.")
@@ -266,22 +266,7 @@ def visit_every_page(chrome: Chrome, site: str) -> None:
         press(chrome, ".action-select")  # the box of all rows selects none until the page's script has begun
         ask_to_cancel(chrome)
         found[f"question {language}"] = problems_of_page(chrome, schemes)
-        found[f"portions {language}"] = problems_between_portions(chrome, site, schemes)
     assert {page: problems for page, problems in found.items() if problems} == {}
-
-
-def problems_between_portions(chrome: Chrome, site: str, schemes: Sequence[str]) -> list[str]:
-    """The page with the progress of an action continues by itself; it stays if its script is not loaded."""
-    chrome.execute_cdp_cmd("Network.enable", {})
-    chrome.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/django_delayed_tasks/admin.js"]})
-    select_all_of_the_queue_bulk(chrome, site, PORTION + 1)
-    press(chrome, "#content form button")
-    wait(chrome, lambda page: page.find_elements(By.CSS_SELECTOR, "body.ddt-portions progress"), "no progress")
-    complaints_of(chrome)  # of the script
-    found = problems_of_page(chrome, schemes)
-    chrome.execute_cdp_cmd("Network.disable", {})
-    Task._base_manager.filter(queue="bulk").delete()
-    return found
 
 
 def problems_of_page(chrome: Chrome, schemes: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ from django_delayed_tasks import (
     resume_queue,
     resume_task,
 )
-from django_delayed_tasks.executor.claiming.listener import PAUSE_WITHOUT_NOTICES, Listener
+from django_delayed_tasks.executor.claiming.listener import Listener
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
@@ -162,7 +162,7 @@ class TestNotices:
         listener = Listener(options, Peers(), Held(options))
         listener.prepare()
         try:
-            assert [listener.listen(), listener.listen()] == [PAUSE_WITHOUT_NOTICES, PAUSE_WITHOUT_NOTICES]
+            assert [listener.listen(), listener.listen()] == [3600.0, 3600.0]
         finally:
             listener.close()
         assert caplog.text.count("passes no notices on") == 1

@@ -135,7 +135,7 @@ class AfterOneStart(StopSignals):
         super().__init__()
         self.asked = 0
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float = 0.1) -> bool:
         self.asked += 1
         return self.asked > 2  # once for the round, once for each child
 
@@ -154,7 +154,7 @@ class WhenReady(StopSignals):
         super().__init__()
         self.file = file
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float = 0.1) -> bool:
         time.sleep(min(seconds, 0.01))
         return self.file.exists()
 

@@ -39,7 +39,7 @@ def test_a_duration_is_counted_from_now(unit: str, lasts: timedelta) -> None:
 
 @pytest.mark.parametrize("text", ["2099-07-01T10:00", "2099-07-01T10:00:00.5", "2099-07-01T10:00:00.123456+02:00"])
 def test_a_moment_may_have_fractions_and_an_offset(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("testproject.shop.forms.LONGEST", timedelta(days=36_500))
+    monkeypatch.setattr("testproject.shop.forms.MAX_AHEAD", timedelta(days=36_500))
     form = MomentForm({"unit": "minutes", "ends_at": text})
 
     assert form.is_valid(), problems(form)

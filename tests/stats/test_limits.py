@@ -128,7 +128,7 @@ class TestABacklogOfALimitedCode:
         first, second, *rest = said("taskstatus")[1].splitlines()
         assert "nothing late" in first
         assert second.startswith(f"INFO: {INFORMATION}")
-        assert ["mail", "w", "-", "3", "3", "1", "3"] in [line.split() for line in rest]
+        assert ["mail", "w", "–", "3", "3", "–", "1", "3"] in [line.split() for line in rest]
 
     def test_one_of_the_tasks(self, client: Client, admin_user: Any) -> None:
         waits = "it waits for max_concurrent = 1 (1 of 1 in use); more executors will not help"

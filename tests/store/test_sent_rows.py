@@ -14,7 +14,7 @@ from django_delayed_tasks.store.validation import Schedule
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, NOW
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = pytest.mark.usefixtures("live_db", "rows_sent")
 
 FIRST = datetime(1000, 1, 3, tzinfo=UTC)
 LAST = datetime(9999, 12, 29, 23, 59, 59, 999999, tzinfo=UTC)

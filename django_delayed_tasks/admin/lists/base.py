@@ -16,10 +16,11 @@ from django.db.models.expressions import RawSQL
 from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.admin.lists.changelist import NOT_STORABLE, BoundedChangeList
-from django_delayed_tasks.admin.lists.columns import EMPTY
+from django_delayed_tasks.admin.lists.columns import EMPTY, duration_text
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.support.visible import visible_page
 
@@ -72,7 +73,7 @@ class DatabaseAdmin(ModelAdmin[M]):
         return annotated
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        name, _, kind = lookup.partition("__")
+        name, _separator, kind = lookup.partition("__")
         if any(field.name == name for field in self.opts.get_fields()):
             return name in self.lookups and kind in LOOKUP_KINDS
         return super().lookup_allowed(lookup, value, request)  # for example, the name of a filter
@@ -179,3 +180,8 @@ def database_now(row: Model) -> datetime:
     """Return the moment of the query that read this row, by the database's clock."""
     moment: datetime = getattr(row, "database_now")  # noqa: B009 (an annotation, unknown to the model)
     return moment
+
+
+def ago_text(row: Model, moment: datetime | None) -> str:
+    """Return how long before the query that read this row a moment was: "5 s ago"."""
+    return EMPTY if moment is None else _("%s ago") % duration_text(database_now(row) - moment)

@@ -9,10 +9,10 @@ from django.db import DataError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-COUNTED: Final = 1000
-"""The bound up to which rows are counted."""
+from django_delayed_tasks.store.claiming.waiting import COUNTED
 
 MAX_PAGES: Final = 100_000
+"""Pages of a list: the database steps over the rows of those before the one that it reads."""
 NOT_STORABLE: Final = (OverflowError, ValueError, DataError)
 """The errors of Django, drivers and databases for a value that no column can hold."""
 
@@ -61,15 +61,15 @@ class BoundedChangeList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         try:
-            self._get_results()
+            self._get_results(request)
         except NOT_STORABLE:  # Django validates the values in the URL only when it queries the database
             raise IncorrectLookupParameters from None
 
-    def _get_results(self) -> None:
+    def _get_results(self, request: HttpRequest) -> None:
         if not 1 <= self.page_num <= MAX_PAGES:
             raise IncorrectLookupParameters
         bottom = (self.page_num - 1) * self.list_per_page
-        keys = self.keys(bottom, self.list_per_page + 1)
+        keys = self.keys(request, bottom, self.list_per_page + 1)
         if not keys and bottom:
             raise IncorrectLookupParameters
         self.result_count = bottom + len(keys)
@@ -81,7 +81,7 @@ class BoundedChangeList(ChangeList):
         self.result_list: Any = self._rows(keys[: self.list_per_page])
         self._describe()
 
-    def keys(self, bottom: int, count: int) -> list[int]:
+    def keys(self, request: HttpRequest, bottom: int, count: int) -> list[int]:
         """Return the keys of the rows of a page, and one more."""
         return list(self.queryset.values_list("pk", flat=True)[bottom : bottom + count])
 

@@ -2,9 +2,11 @@
 
 import json
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.contrib import admin
 from django.db.models import IntegerChoices
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -25,6 +27,37 @@ SHORT = 24
 """The most characters of a code that is never broken."""
 MAX_INDENTED = 1_000_000
 """The most characters of JSON that is indented."""
+
+
+def column(label: Any, shown: Callable[[Any], Any], ordering: str | None = None) -> Any:
+    """Return the display method, of an admin, that shows this of a row."""
+
+    @admin.display(description=label, ordering=ordering)
+    def display(model_admin: Any, row: Any) -> Any:
+        return shown(row)
+
+    return display
+
+
+def in_card(label: Any, shown: Callable[[Any], Any]) -> Any:
+    """Return the display method of a column that has its label on narrow screens as well."""
+    return column(label, lambda row: labelled(label, shown(row)))
+
+
+def moment(label: Any, name: str) -> Any:
+    """Return the display method of a field that is a moment."""
+    return column(label, lambda row: moment_text(getattr(row, name)))
+
+
+def json_of(label: Any, name: str) -> Any:
+    """Return the display method of a field that is JSON."""
+    return column(label, lambda row: json_block(getattr(row, name)))
+
+
+def number_and_error(row: Any) -> SafeString | str:
+    """Return the number of a task or a run of a list, and below it the error."""
+    failure = last_line(row.error_end)
+    return two_lines(named(row.biz_num), "" if failure == EMPTY else breakable(failure), "error")
 
 
 def moment_text(moment: datetime | None) -> str:

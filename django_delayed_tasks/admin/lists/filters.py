@@ -21,20 +21,18 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.stats.backlogs import StatusCount, count_statuses
+from django_delayed_tasks.stats.backlogs import MAX_QUEUES, StatusCount, count_statuses
+from django_delayed_tasks.store.claiming.agenda import Agenda
 from django_delayed_tasks.store.schedules.recurrence import read_now
 
 RECENT: Final = 100_000
 """The number of rows to which a condition without an index is applied."""
 
 MAX_LEVELS: Final = 50
-"""With more levels of queue and priority than this, a condition for each costs more than it saves."""
-
-MAX_QUEUES: Final = 100
-"""The most queues that the filter offers, unless handlers name more: anything may be the name of a task's queue."""
+"""With more levels of queue and priority than this, a condition for each, or reading each, costs more than it saves."""
 
 SLACK: Final = timedelta(minutes=5)
-"""How much later than its neighbors a run may have been written."""
+"""The time by which a run may have been written later than its neighbors."""
 
 FOLDED: Final = "admin/django_delayed_tasks/filter.html"
 """The template of filters that are folded into a bar above the list."""
@@ -75,7 +73,7 @@ class QueueFilter(SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
         queues = {handler.queue for handler in get_task_handlers().values()}
         queues |= set(request.GET.getlist(self.parameter_name))
-        in_use = {level.queue for level in waiting.read_agenda().levels} - queues
+        in_use = {level.queue for level in waiting.look_of(request).agenda.levels} - queues
         queues |= set(sorted(in_use)[: max(0, MAX_QUEUES - len(queues))])
         yield from ((queue, queue) for queue in sorted(queues - {""}))
 
@@ -103,15 +101,14 @@ class DueFilter(SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         span = self.spans.get(self.value() or "")
-        return queryset if span is None else queryset.filter(claimable_within(span))
+        return queryset if span is None else queryset.filter(claimable_within(span, waiting.look_of(request).agenda))
 
 
-def claimable_within(span: timedelta) -> Q:
+def claimable_within(span: timedelta, agenda: Agenda) -> Q:
     """Return the condition for pending tasks that are claimable by ``span`` from now.
 
     It is one range of the claim index for each level in use.
     """
-    agenda = waiting.read_agenda()
     until = agenda.now + span
     due = Q(claim_at__lte=until)
     levels = [level for level in agenda.levels if level.earliest <= until]
@@ -202,9 +199,13 @@ class StatusFilter(ChoicesFieldListFilter):
 
     template = "admin/django_delayed_tasks/statuses.html"
 
+    def __init__(self, field: Any, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(field, request, *args, **kwargs)
+        self.seen = waiting.look_of(request)
+
     def choices(self, changelist: Any) -> Iterator[Any]:
         everything, *each = super().choices(changelist)
-        counts = count_statuses(settings.DATABASE)
+        counts = count_statuses(self.seen)
         site = changelist.model_admin.admin_site.name
         yield everything
         for choice, (value, _label) in zip(each, TaskStatus.choices, strict=True):

@@ -13,14 +13,13 @@ from typing import Any, Final
 from django.db.models import Q, QuerySet
 
 from django_delayed_tasks.admin.lists import waiting
+from django_delayed_tasks.admin.lists.filters import MAX_LEVELS
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.claiming.agenda import Level
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.sql.lanes import BLOCKED
 
-MAX_LEVELS: Final = 50
-"""With more levels than this, reading each costs more than the order is worth."""
 BY_LEVEL: Final = ("lane", "queue", "priority", "claim_at", "id")
 
 Rows = QuerySet[Any]
@@ -29,21 +28,21 @@ Segment = Callable[[int], Iterable[int]]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The segments of the tasks in ``rows``; ``statuses`` are those that ``rows`` may have."""
+    """The segments of the tasks in ``rows``; ``statuses`` are those that these may have, ``agenda`` what waits."""
 
     rows: Rows
     statuses: frozenset[int]
+    agenda: Agenda
     queue: str | None = None
 
     def keys(self, count: int) -> list[int] | None:
         """Return the first ``count`` keys; None if there are too many levels."""
-        agenda = waiting.read_agenda()
-        levels = [level for level in agenda.levels if self._has(level.queue)]
+        levels = [level for level in self.agenda.levels if self._has(level.queue)]
         failed = list(islice(self._failed_levels(), MAX_LEVELS + 1))
         if max(len(levels), len(failed)) > MAX_LEVELS:
             return None
         found: list[int] = []
-        for status, segment in self._segments(levels, failed, agenda.now):
+        for status, segment in self._segments(levels, failed):
             if status in self.statuses and len(found) < count:
                 found += segment(count - len(found))
         return found
@@ -51,11 +50,11 @@ class Order:
     def _has(self, queue: str) -> bool:
         return self.queue in (None, queue)
 
-    def _segments(self, levels: list[Level], failed: list[Q], now: datetime) -> Iterator[tuple[int, Segment]]:
-        yield TaskStatus.PENDING, lambda count: self._merged(levels, Q(claim_at__lte=now), count)
+    def _segments(self, levels: list[Level], failed: list[Q]) -> Iterator[tuple[int, Segment]]:
+        yield TaskStatus.PENDING, lambda count: self._merged(levels, Q(claim_at__lte=self.agenda.now), count)
         yield TaskStatus.FAILED, lambda count: self._newest(failed, count)
         yield TaskStatus.RUNNING, lambda count: self._of(TaskStatus.RUNNING, count)
-        yield TaskStatus.PENDING, lambda count: self._merged(levels, Q(claim_at__gt=now), count)
+        yield TaskStatus.PENDING, lambda count: self._merged(levels, Q(claim_at__gt=self.agenda.now), count)
         yield TaskStatus.PAUSED, lambda count: self._of(TaskStatus.PAUSED, count)
 
     def _of(self, status: int, count: int) -> list[int]:

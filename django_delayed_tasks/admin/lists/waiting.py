@@ -1,22 +1,28 @@
 """The tasks that wait in each queue of the tasks' database, read as ``store/claiming/waiting.py`` does."""
 
-from typing import Final
+from typing import Any, Final
 
 from django.db.models import Q
+from django.http import HttpRequest
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.stats.look import Look
 from django_delayed_tasks.store.claiming import waiting
-from django_delayed_tasks.store.claiming.agenda import Agenda, Level
+from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.sql.lanes import BLOCKED
 
 OTHERS: Final = [status for status in TaskStatus if status != TaskStatus.PENDING]
 
 
-def read_agenda() -> Agenda:
-    """Return every level with pending tasks, including those of paused queues, which executors skip."""
-    return waiting.read_agenda(settings.DATABASE)
+def look_of(request: HttpRequest) -> Look:
+    """Return the request's look at the tasks' database: its filters, its order and its page read each thing once."""
+    kept: Any = request
+    if not hasattr(kept, "delayed_tasks_look"):
+        kept.delayed_tasks_look = Look(settings.DATABASE)
+    found: Look = kept.delayed_tasks_look
+    return found
 
 
 def range_of(level: Level) -> Q:

@@ -12,17 +12,13 @@ from typing import Final
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-HEIGHT: Final = 190
-TOP: Final = 16
-BOTTOM: Final = 168
-"""The vertical ends of the plot; the labels of the time axis are below it."""
+HEIGHT, TOP, BOTTOM = 190, 16, 168
+"""Pixels of a chart, and the vertical ends of the plot in it; the labels of the time axis are below it."""
 GAP: Final = 0.22
 """The part of a column that is left free."""
 
 MARKS: Final = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 3 * 3600.0, 86_400.0, 864_000.0, 8_640_000.0)
 """The seconds that a logarithmic axis has labels for: round numbers of their units."""
-MAX_MARKS: Final = 7
-"""The most marks of an axis, which keeps its labels apart."""
 
 Text = Callable[[float], str]
 """A function that writes a value in words."""
@@ -60,7 +56,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Picture:
-    """What a template draws, with the table behind it."""
+    """A chart that a template draws, with the table behind it."""
 
     label: str
     columns: SafeString
@@ -168,7 +164,7 @@ def _marks(values: Sequence[float]) -> Sequence[float]:
     below = sum(mark <= min(values) for mark in MARKS[:-2])
     above = sum(mark < max(values) for mark in MARKS[:-1])
     low = max(0, below - 1)
-    return MARKS[low : max(above, low + 1) + 1][-MAX_MARKS:]
+    return MARKS[low : max(above, low + 1) + 1][-7:]  # more labels would touch each other
 
 
 def _log_y(value: float, low: float, high: float) -> float:

@@ -1,7 +1,7 @@
 """The page of the overview, as HTML that refreshes itself and as JSON."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from django.contrib import admin
@@ -17,12 +17,12 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks import stats
 from django_delayed_tasks.admin.lists.base import OnePageAdmin, in_sight, page_context
-from django_delayed_tasks.admin.overview import pictures
-from django_delayed_tasks.admin.overview.tables import Tables
+from django_delayed_tasks.admin.overview import pictures, tiles
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Executor, Overview, PausedQueue, Resource, Task
 from django_delayed_tasks.stats.findings import LEVELS, Problem
 from django_delayed_tasks.stats.overviews import SPANS
+from django_delayed_tasks.stats.tables import Address, Tables
 
 MAX_OF_A_BANNER: Final = 3
 """The most problems that a banner names."""
@@ -78,7 +78,7 @@ class OverviewAdmin(OnePageAdmin[Overview]):
         context = {
             "problems": linked(of_each_kind(found, MAX_OF_A_BANNER), self._address),
             "more": max(0, len(found) - MAX_OF_A_BANNER),
-            "address": self._address("overview_changelist"),
+            "address": self._address("overview"),
         }
         response = TemplateResponse(request, f"{FOLDER}/problems_banner.html", context)
         add_never_cache_headers(response)
@@ -97,15 +97,21 @@ class OverviewAdmin(OnePageAdmin[Overview]):
             "forecast": pictures.forecast(seen.forecast, ahead),
             "throughput": pictures.throughput(seen),
             "lateness": pictures.lateness(seen),
+            "tiles": tiles.Tiles(seen, self._address),
+            "pending": tiles.pending_text(seen),
+            "peak": tiles.peak_text(seen),
+            "known": tiles.known_text(seen),
             "tables": Tables(seen, self._address, CODES in request.GET),
         }
 
-    def _address(self, name: str, *arguments: Any) -> str:
-        """Return the address of another page of this app; empty if this admin does not have it."""
+    def _address(self, model: str, *arguments: Any, **query: Any) -> str:
+        """Return the address of a list of this app, or of a row's page; empty if this admin does not have it."""
+        view = "change" if arguments else "changelist"
         try:
-            return reverse(f"{self.admin_site.name}:django_delayed_tasks_{name}", args=arguments)
+            page = reverse(f"{self.admin_site.name}:django_delayed_tasks_{model}_{view}", args=arguments)
         except NoReverseMatch:
             return ""
+        return f"{page}?{urlencode(query)}" if query else page
 
 
 def _chosen(request: HttpRequest, name: str, choices: Any) -> Any:
@@ -141,8 +147,8 @@ class Linked(NamedTuple):
     page: str
 
 
-def linked(problems: Iterable[Problem], address: Callable[[str], str]) -> list[Linked]:
-    """Return the problems with their pages; ``address`` returns the address of a list, empty if there is none."""
+def linked(problems: Iterable[Problem], address: Address) -> list[Linked]:
+    """Return the problems with their pages."""
     found: list[Linked] = []
     for problem in problems:
         is_first = problem.kind not in {one.problem.kind for one in found}
@@ -160,10 +166,10 @@ def of_each_kind(problems: Sequence[Problem], most: int) -> list[Problem]:
     return [problem for *_, problem in sorted(ranked, key=lambda one: one[:2])[:most]]
 
 
-def _page(problem: Problem, address: Callable[[str], str]) -> tuple[str, str]:
+def _page(problem: Problem, address: Address) -> tuple[str, str]:
     model, parameter = PAGES.get(problem.kind, (None, ""))
-    if model is None or not (page := address(f"{model._meta.model_name}_changelist")):
+    if model is None:
         return "", ""
-    due = {"due": "overdue"} if model is Task else {}
-    query = f"?{urlencode({parameter: problem.subject, **due})}" if parameter else ""
-    return page + query, capfirst(str(model._meta.verbose_name_plural))
+    query = {parameter: problem.subject} | ({"due": "overdue"} if model is Task else {}) if parameter else {}
+    page = address(str(model._meta.model_name), **query)
+    return page, capfirst(str(model._meta.verbose_name_plural)) if page else ""

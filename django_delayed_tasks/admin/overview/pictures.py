@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -13,10 +13,9 @@ from django.utils.translation import gettext as _
 from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.admin.overview import charts
 from django_delayed_tasks.admin.overview.charts import Bar, Key, Picture
-from django_delayed_tasks.stats import Forecast, Overview, Runs
+from django_delayed_tasks.stats import Forecast, Overview
 from django_delayed_tasks.stats.runs import Durations
-from django_delayed_tasks.support.durations import duration_text, milliseconds_text
-from django_delayed_tasks.support.durations import seconds_text as with_unit
+from django_delayed_tasks.stats.tables import seconds_text
 
 MAX_CODES: Final = 6
 """The most codes that have a color of their own."""
@@ -106,39 +105,3 @@ def name_of(start: datetime, span: str) -> str:
 def count_text(count: float) -> str:
     """Return a count with separators between thousands."""
     return number_text(int(count) if count == int(count) else round(count, 1))
-
-
-def seconds_text(seconds: float) -> str:
-    """Return a duration in words, short ones in milliseconds."""
-    if seconds < 1:
-        return milliseconds_text(seconds)
-    return with_unit(f"{seconds:.2g}") if seconds < 10 else duration_text(timedelta(seconds=seconds))
-
-
-def run_times(rates: Sequence[Runs]) -> list[dict[str, Any]]:
-    """Return the rows of the table of codes: how many runs, how long they take, how late they start.
-
-    Each has a bar of how long half of its runs and 95 % of them took; all bars have the same scale.
-    """
-    most = max((_seconds(runs.run_time, 95) for runs in rates), default=0.0) or 1.0
-    return [
-        {
-            "half": f"{100 * _seconds(runs.run_time, 50) / most:.2f}",
-            "most": f"{100 * _seconds(runs.run_time, 95) / most:.2f}",
-            "code": runs.code, "total": count_text(runs.total), "failed": count_text(runs.failed),
-            "has_failed": runs.failed > 0,
-            "median": _text(runs.run_time.percentile(50)), "p95": _text(runs.run_time.percentile(95)),
-            "longest": _text(runs.run_time.longest if runs.run_time.count else None),
-            "late": _text(runs.lateness.percentile(95)),
-        }
-        for runs in rates
-    ]  # fmt: skip
-
-
-def _seconds(times: Durations, percent: int) -> float:
-    found = times.percentile(percent)
-    return 0.0 if found is None else found.total_seconds()
-
-
-def _text(duration: timedelta | None) -> str:
-    return "–" if duration is None else seconds_text(duration.total_seconds())

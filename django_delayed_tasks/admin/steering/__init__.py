@@ -1,1 +1,1 @@
-"""Actions on rows that a page showed: they ask first, work in portions, are fenced by versions, and are logged."""
+"""Actions on rows that a page showed: they ask first, are fenced by versions, and are logged."""

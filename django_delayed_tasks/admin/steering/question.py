@@ -15,8 +15,6 @@ from django_delayed_tasks.admin.lists.base import page_context
 from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.admin.steering import seen
 
-SHOWN: Final = 20
-"""The number of rows that the page lists."""
 COUNTED: Final = 100_000
 """The bound up to which rows are counted."""
 CONFIRMED: Final = "confirmed"
@@ -25,7 +23,7 @@ CONFIRMED: Final = "confirmed"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the user is asked: in a sentence, with its effect, about ``count`` rows, of which some are listed.
+    """A question to the user: a sentence, with its effect, about ``count`` rows, of which some are listed.
 
     ``yes`` is the text of the button, with the ``count`` of rows and how it is ``shown``.
     """
@@ -46,7 +44,7 @@ class Question:
 
     @property
     def button(self) -> str:
-        """What the button says: how many rows it changes, or all of them if they were not counted."""
+        """The label of the button: the number of rows that it changes, or all of them if they were not counted."""
         if self.count > COUNTED:
             return _("Yes, all of them")
         return str(self.yes % {"count": self.count, "shown": number_text(self.count)})
@@ -78,7 +76,7 @@ def count(rows: "QuerySet[Any]") -> int:
 
 def some_of(rows: "QuerySet[Any]") -> list[Any]:
     """Return the first rows in the list's order, whose keys come from an index alone."""
-    keys = list(rows.values_list("pk", flat=True)[:SHOWN])
+    keys = list(rows.values_list("pk", flat=True)[:20])
     found = rows.model._base_manager.using(rows.db).in_bulk(keys)
     return [found[key] for key in keys if key in found]
 

@@ -1,4 +1,4 @@
-"""What actions do to tasks, and what the user is asked before."""
+"""The actions on tasks, and the questions that come before them."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -15,15 +15,13 @@ from django_delayed_tasks.admin.steering.question import Question
 from django_delayed_tasks.store.schedules import pause, verbs
 from django_delayed_tasks.store.sql.fences import Claim
 
-HOUR: Final = timedelta(hours=1)
-ALWAYS: Final = 1
-SEVERAL: Final = 2
-"""From this number of tasks on the user is asked."""
+ALWAYS, SEVERAL = 1, 2
+"""The numbers of tasks from which on the user is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What an action does: ``do`` changes the rows that are in the versions given, and returns their ids.
+    """The verb of an action: ``do`` changes the rows that are in the versions given, and returns their ids.
 
     ``yes``: what the button says, with the ``count`` of rows and how it is ``shown``. ``asks_from``: the number of
     selected rows from which on the user is asked; None if the effect can be undone, so that the user is asked only
@@ -60,7 +58,7 @@ RUN_NOW: Final = Action(
     SEVERAL,
 )
 POSTPONE: Final = Action(
-    verbs.postponing(HOUR).to_seen,
+    verbs.postponing(timedelta(hours=1)).to_seen,
     _("Postpone these tasks by an hour?"),
     ngettext_lazy("Yes, postpone %(shown)s task", "Yes, postpone %(shown)s tasks", "count"),
     _("Pending tasks wait an hour longer than their time, or than now if it has passed."),

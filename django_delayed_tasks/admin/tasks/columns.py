@@ -1,6 +1,6 @@
 """The display of a task's values, in the list and on its page."""
 
-from typing import Any, Final
+from typing import Any
 
 from django.contrib import admin
 from django.utils.html import format_html
@@ -9,15 +9,13 @@ from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import database_now
+from django_delayed_tasks.admin.lists.columns import column, in_card, json_of, moment
 from django_delayed_tasks.admin.lists.executor_names import executor_text
 from django_delayed_tasks.admin.triggers import outlook
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.blocked import blocked_text
 from django_delayed_tasks.stats.plans import plan_of
-
-MAX_SHOWN: Final = 60
-"""The most characters of a trigger that the list shows."""
 
 
 def _percent(fraction: float) -> int:
@@ -27,6 +25,27 @@ def _percent(fraction: float) -> int:
 
 class TaskColumns:
     """Display methods; the one for an annotation of the list (``error_end``) works in the list only."""
+
+    code = column(_("code"), lambda task: columns.breakable(task.biz_code))
+    schedule_time = moment(_("when"), "when")
+    claim_at_ = moment(_("claimable from"), "claim_at")
+    failed_at_ = moment(_("failed at"), "claim_at")
+    number = column(_("number"), columns.number_and_error, ordering="biz_num")
+    attempts_ = in_card(_("attempts"), lambda task: task.attempts)
+    queue_ = in_card(_("queue"), lambda task: columns.named(task.queue))
+    priority_ = in_card(_("priority"), lambda task: task.priority)
+    data_block = json_of(_("data"), "biz_ext")
+    cancel_requested_ = moment(_("cancel requested"), "cancel_requested_at")
+    deferred_when_ = moment(_("when"), "deferred_when")
+    expires_at_ = moment(_("expires"), "expires_at")
+    once_ = column(_("once only"), lambda task: _("yes") if task.once else _("no"))
+    by_handler_ = column(_("declared in code"), lambda task: _("yes") if task.by_handler else _("no"))
+    deferred_trigger_ = column(_("trigger"), lambda task: task.deferred_trigger_text or columns.EMPTY)
+    deferred_expires_ = moment(_("expires"), "deferred_expires_at")
+    deferred_queue_ = column(_("queue"), lambda task: task.deferred_queue)
+    deferred_priority_ = column(_("priority"), lambda task: task.deferred_priority)
+    created_ = moment(_("created"), "create_time")
+    updated_ = moment(_("updated"), "update_time")
 
     @admin.display(description=_("state"))
     def badge(self, task: Task) -> SafeString:
@@ -43,20 +62,12 @@ class TaskColumns:
             return self.badge(task)
         return format_html("{} {} %", self.badge(task), _percent(task.progress_fraction))
 
-    @admin.display(description=_("code"))
-    def code(self, task: Task) -> SafeString | str:
-        return columns.breakable(task.biz_code)
-
     @admin.display(description=_("progress"))
     def progress_(self, task: Task) -> str:
         if task.progress_fraction is None:
             return columns.EMPTY
         reported = columns.moment_text(task.progress_at) if task.progress_at else ""
         return " · ".join(filter(None, [f"{_percent(task.progress_fraction)} %", task.progress_note, reported]))
-
-    @admin.display(description=_("when"))
-    def schedule_time(self, task: Task) -> str:
-        return columns.moment_text(task.when)
 
     @admin.display(description=_("when"), ordering="claim_at")
     def when_(self, task: Task) -> SafeString | str:
@@ -71,34 +82,6 @@ class TaskColumns:
             return columns.two_lines(columns.moment_text(task.claim_at), distance, "late" if is_late else "quiet")
         return columns.moment_text(task.when)
 
-    @admin.display(description=_("claimable from"))
-    def claim_at_(self, task: Task) -> str:
-        return columns.moment_text(task.claim_at)
-
-    @admin.display(description=_("failed at"))
-    def failed_at_(self, task: Task) -> str:
-        return columns.moment_text(task.claim_at)
-
-    @admin.display(description=_("number"), ordering="biz_num")
-    def number(self, task: Any) -> SafeString | str:
-        """Return the number, and below it the error."""
-        failure = columns.last_line(task.error_end)
-        return columns.two_lines(
-            columns.named(task.biz_num), "" if failure == columns.EMPTY else columns.breakable(failure), "error"
-        )
-
-    @admin.display(description=_("attempts"))
-    def attempts_(self, task: Task) -> SafeString:
-        return columns.labelled(_("attempts"), task.attempts)
-
-    @admin.display(description=_("queue"))
-    def queue_(self, task: Task) -> SafeString:
-        return columns.labelled(_("queue"), columns.named(task.queue))
-
-    @admin.display(description=_("priority"))
-    def priority_(self, task: Task) -> SafeString:
-        return columns.labelled(_("priority"), task.priority)
-
     @admin.display(description=_("due"))
     def due(self, task: Task) -> str:
         if task.status != TaskStatus.PENDING:
@@ -110,24 +93,12 @@ class TaskColumns:
         text = executor_text(task)
         return columns.labelled(_("executor"), text if text == columns.EMPTY else columns.named(text))
 
-    @admin.display(description=_("data"))
-    def data_block(self, task: Task) -> SafeString | str:
-        return columns.json_block(task.biz_ext)
-
-    @admin.display(description=_("cancel requested"))
-    def cancel_requested_(self, task: Task) -> str:
-        return columns.moment_text(task.cancel_requested_at)
-
-    @admin.display(description=_("when"))
-    def deferred_when_(self, task: Task) -> str:
-        return columns.moment_text(task.deferred_when)
-
     @admin.display(description=_("trigger"))
     def trigger_(self, task: Task) -> SafeString | str:
         text = task.trigger_text  # the stored text, which may not be a valid trigger
         if text is None:
             return columns.labelled(_("trigger"), columns.EMPTY)
-        return format_html('<code title="{}">{}</code>', text, columns.cut(text, MAX_SHOWN))
+        return format_html('<code title="{}">{}</code>', text, columns.cut(text, 60))
 
     @admin.display(description=_("trigger"))
     def outlook_(self, task: Task) -> SafeString | str:
@@ -136,44 +107,8 @@ class TaskColumns:
             return columns.EMPTY
         return format_html("{}{}", columns.preformatted(plan.text), outlook.shown(plan))
 
-    @admin.display(description=_("expires"))
-    def expires_at_(self, task: Task) -> str:
-        return columns.moment_text(task.expires_at)
-
-    @admin.display(description=_("once only"))
-    def once_(self, task: Task) -> Any:
-        return _("yes") if task.once else _("no")
-
-    @admin.display(description=_("declared in code"))
-    def by_handler_(self, task: Task) -> Any:
-        return _("yes") if task.by_handler else _("no")
-
-    @admin.display(description=_("trigger"))
-    def deferred_trigger_(self, task: Task) -> str:
-        return task.deferred_trigger_text or columns.EMPTY
-
-    @admin.display(description=_("expires"))
-    def deferred_expires_(self, task: Task) -> str:
-        return columns.moment_text(task.deferred_expires_at)
-
     @admin.display(description=_("data"))
     def deferred_block(self, task: Task) -> Any:
         if task.deferred_keeps_ext:
             return _("set by this run")
         return columns.json_block(task.deferred_biz_ext)
-
-    @admin.display(description=_("queue"))
-    def deferred_queue_(self, task: Task) -> str:
-        return task.deferred_queue
-
-    @admin.display(description=_("priority"))
-    def deferred_priority_(self, task: Task) -> int | None:
-        return task.deferred_priority
-
-    @admin.display(description=_("created"))
-    def created_(self, task: Task) -> str:
-        return columns.moment_text(task.create_time)
-
-    @admin.display(description=_("updated"))
-    def updated_(self, task: Task) -> str:
-        return columns.moment_text(task.update_time)

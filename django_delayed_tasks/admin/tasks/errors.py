@@ -25,6 +25,7 @@ from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import in_sight, page_context
 from django_delayed_tasks.admin.lists.filters import BY_ERROR, FOLDED, CodeFilter
 from django_delayed_tasks.admin.lists.segments import BY_LEVEL, Order
+from django_delayed_tasks.admin.lists.waiting import look_of
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-MOST: Final = 2_000
+MAX_TASKS: Final = 2_000
 """The tasks that failed last and are grouped."""
 FAILED: Final = TaskStatus.FAILED
 EXCEPTION: Final = re.compile(r"(?P<error>[\w.]+)(: (?P<message>.*))?", re.ASCII)
@@ -87,25 +88,25 @@ class Group:
 
 
 class Latest(NamedTuple):
-    """The tasks that failed last, the latest first; ``note`` says which they are if there are more than ``MOST``."""
+    """The tasks that failed last, the latest first; ``note`` says which, if there are more than ``MAX_TASKS``."""
 
     failures: Sequence[Failure]
     note: str
 
 
-def latest_failures() -> Latest:
-    """Return the tasks that failed last, at most ``MOST``."""
+def latest_failures(request: HttpRequest) -> Latest:
+    """Return the tasks that failed last, at most ``MAX_TASKS``."""
     tasks: QuerySet[Any] = Task.objects.using(settings.DATABASE).filter(status=FAILED)
-    keys = Order(tasks, frozenset({FAILED})).keys(MOST + 1)
+    keys = Order(tasks, frozenset({FAILED}), look_of(request).agenda).keys(MAX_TASKS + 1)
     note = _("More than %(most)s tasks have failed. These are the %(most)s that failed last.")
     if keys is None:  # those that come first in the claim index
-        keys = list(tasks.order_by(*BY_LEVEL).values_list("pk", flat=True)[: MOST + 1])
+        keys = list(tasks.order_by(*BY_LEVEL).values_list("pk", flat=True)[: MAX_TASKS + 1])
         note = _(
             "More than %(most)s tasks have failed, in too many queues and priorities to find those that failed last. "
             "These are %(most)s of them."
         )
-    shown = note % {"most": columns.number_text(MOST)} if len(keys) > MOST else ""
-    of_keys = tasks.order_by().filter(pk__in=keys[:MOST])
+    shown = note % {"most": columns.number_text(MAX_TASKS)} if len(keys) > MAX_TASKS else ""
+    of_keys = tasks.order_by().filter(pk__in=keys[:MAX_TASKS])
     rows = of_keys.values_list("pk", "biz_code", "claim_at", Right("last_error", 500))
     found = [Failure(key, code, *error_of(end), failed_at) for key, code, failed_at, end in rows]
     return Latest(sorted(found, key=lambda failure: (failure.failed_at, failure.key), reverse=True), shown)
@@ -136,12 +137,12 @@ class ErrorFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: "admin.ModelAdmin[Any]") -> Iterator[tuple[str, str]]:
         label = _("%(error)s (of the %(most)s tasks that failed last)")
         for error in request.GET.getlist(self.parameter_name)[-1:]:
-            yield error, label % {"error": error, "most": columns.number_text(MOST)}
+            yield error, label % {"error": error, "most": columns.number_text(MAX_TASKS)}
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         if not self.value():
             return queryset
-        keys = [failure.key for failure in latest_failures().failures if failure.error == self.value()]
+        keys = [failure.key for failure in latest_failures(request).failures if failure.error == self.value()]
         return queryset.filter(status=FAILED, pk__in=keys)
 
 
@@ -156,7 +157,7 @@ class ErrorPages(Base):
         """Show how many tasks failed with each error; a group leads to the list of its tasks, which has the actions."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        failures, note = latest_failures()
+        failures, note = latest_failures(request)
         context = {
             **page_context(self, request, _("Failed tasks by error")),
             "groups": groups(failures),

@@ -14,7 +14,6 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists.base import DatabaseAdmin
-from django_delayed_tasks.admin.lists.changelist import COUNTED
 from django_delayed_tasks.admin.lists.executor_names import NamingChangeList
 from django_delayed_tasks.admin.lists.filters import (
     CodeFilter,
@@ -26,16 +25,16 @@ from django_delayed_tasks.admin.lists.filters import (
     recent,
 )
 from django_delayed_tasks.admin.lists.segments import Order
+from django_delayed_tasks.admin.lists.waiting import look_of
 from django_delayed_tasks.admin.steering import seen
-from django_delayed_tasks.admin.tasks.actions import SteeringActions
+from django_delayed_tasks.admin.tasks.actions import TaskActions
 from django_delayed_tasks.admin.tasks.columns import TaskColumns
 from django_delayed_tasks.admin.tasks.errors import ErrorFilter, ErrorPages
 from django_delayed_tasks.admin.tasks.page import TaskPages
-from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.records.survey import read_totals
+from django_delayed_tasks.store.claiming.waiting import COUNTED
 
 MAX_IN_ORDER: Final = 5_000
 """The tasks that the order of segments reaches; with filters, fewer tasks remain to be reached."""
@@ -60,15 +59,16 @@ class TaskChangeList(NamingChangeList):
         light: QuerySet[Any] = rows.defer(*texts).annotate(error_end=Right("last_error", 500))
         return light
 
-    def keys(self, bottom: int, count: int) -> list[int]:
+    def keys(self, request: HttpRequest, bottom: int, count: int) -> list[int]:
         """Return the keys of a page in the order of segments, unless an order, a code or a number was asked for."""
         code, status = self.params.get(CodeFilter.parameter_name), self.params.get("status__exact")
         if ORDER_VAR in self.params or self.query or (code and status != FAILED):
-            return super().keys(bottom, count)
+            return super().keys(request, bottom, count)
         if bottom >= MAX_IN_ORDER:
             raise IncorrectLookupParameters
-        found = Order(self.queryset, self._statuses(), self.params.get(QueueFilter.parameter_name)).keys(bottom + count)
-        return super().keys(bottom, count) if found is None else found[bottom:]
+        agenda, queue = look_of(request).agenda, self.params.get(QueueFilter.parameter_name)
+        found = Order(self.queryset, self._statuses(), agenda, queue).keys(bottom + count)
+        return super().keys(request, bottom, count) if found is None else found[bottom:]
 
     def _statuses(self) -> frozenset[int]:
         status = str(self.params.get("status__exact", ""))
@@ -84,13 +84,13 @@ class TaskChangeList(NamingChangeList):
         self.list_display = [name for name in self.list_display if name not in empty]
 
 
-def are_many() -> bool:
+def are_many(request: HttpRequest) -> bool:
     """Return whether there are more tasks than a page may read."""
-    return sum(read_totals(settings.DATABASE).values()) > MAX_READ
+    return sum(look_of(request).totals.values()) > MAX_READ
 
 
 @admin.register(Task)
-class TaskAdmin(SteeringActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdmin[Task]):
+class TaskAdmin(TaskActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdmin[Task]):
     """The list of tasks in the order of the claim index, or by number if a code is chosen or numbers are searched.
 
     The order is that of an index, so that the cost of a page does not depend on the size of the table. With many tasks,
@@ -114,7 +114,7 @@ class TaskAdmin(SteeringActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdm
         if request.GET.get(CodeFilter.parameter_name):
             return ("biz_num",)
         if is_searching(request):
-            return ("-id",) if are_many() else ("biz_code", "biz_num")
+            return ("-id",) if are_many(request) else ("biz_code", "biz_num")
         if request.GET.get(QueueFilter.parameter_name):
             return ("status", "priority", "claim_at", "id")
         return ("status", "lane", "queue", "priority", "claim_at", "id")
@@ -124,7 +124,7 @@ class TaskAdmin(SteeringActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdm
     ) -> tuple["QuerySet[Task]", bool]:
         if not search_term.strip():
             return queryset, False
-        if are_many() and not request.GET.get(CodeFilter.parameter_name):
+        if are_many(request) and not request.GET.get(CodeFilter.parameter_name):
             numbered = queryset.filter(biz_code__in=[*get_task_handlers()], biz_num=search_term.strip())
             if keys := list(numbered.order_by().values_list("pk", flat=True)[:COUNTED]):
                 return queryset.filter(pk__in=keys), False
@@ -132,7 +132,7 @@ class TaskAdmin(SteeringActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdm
         return containing(queryset, search_term), False
 
     def get_sortable_by(self, request: HttpRequest) -> Any:
-        return () if are_many() else self.sortable_by
+        return () if are_many(request) else self.sortable_by
 
     @admin.display(description=_("select"))
     def action_checkbox(self, obj: Task) -> SafeString:

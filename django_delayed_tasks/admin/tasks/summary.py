@@ -23,7 +23,7 @@ from django_delayed_tasks.store import executors
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the page says of a task before its form."""
+    """The part of a task's page that comes before its form."""
 
     badge: Any
     sentence: Any

@@ -1,4 +1,4 @@
-"""What has happened to a task, and what comes next: from its row and its history, the latest first."""
+"""The timeline of a task, past and future: from its row and its history, the latest first."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.schedules.find import find_runs_of
 
 MAX_RUNS: Final = 20
+"""Runs of a task that its page shows; a link leads to all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Hosts are tried in the order of the list; one that did not answer, or that has lost its cluster, moves to the end for a
 while. A connection to a node that has lost its cluster is reported as unusable, so that Django and the executor open
-a new one, which leads to the next node (docs/how-to/cluster.md).
+a new one, which leads to the next node (docs/how-to/cluster.md). It is for MySQL Group Replication, too.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ AVOIDED_FOR = 10.0
 """Seconds for which a host that failed is tried last."""
 CONNECT_TIMEOUT = 3
 """Seconds, unless OPTIONS has a ``connect_timeout``: a host that is down does not even refuse a connection."""
-PORT = 3306
 _READY = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready', 'wsrep_provider_name')"
+_WRITES_NOTHING = "SHOW GLOBAL VARIABLES WHERE Variable_name = 'super_read_only' AND Value = 'ON'"
 
 
 class Host(NamedTuple):
@@ -49,7 +49,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         given = self.settings_dict["OPTIONS"].get("hosts") or [self.settings_dict["HOST"] or "127.0.0.1"]
         if isinstance(given, str) or not all(isinstance(one, str) and one for one in given):
             raise ImproperlyConfigured(f"OPTIONS['hosts'] of {self.alias!r} must be a list of 'host' or 'host:port'")
-        usual = int(self.settings_dict["PORT"] or PORT)
+        usual = int(self.settings_dict["PORT"] or 3306)
         return sorted((_parsed(one, usual) for one in given), key=_has_failed_lately)
 
     def get_connection_params(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 if _is_ready(connection):
                     _failed_at.pop(host, None)
                     return connection
-                failures.append(f"{host}: the node is not ready, or not in the primary component")
+                failures.append(f"{host}: the node is not ready, not in the primary component, or not the primary node")
                 connection.close()
             except MySQLdb.Error as error:
                 failures.append(f"{host}: {error}")
@@ -96,8 +96,14 @@ def _parsed(text: str, usual_port: int) -> Host:
 
 
 def _is_ready(connection: Any) -> bool:
-    """Return whether the node accepts statements; a server outside of a cluster always does."""
+    """Return whether the node accepts writes; a server outside of a cluster does, unless it is set to be read only.
+
+    A node of Group Replication is, if it has left the others, or another one is the primary node.
+    """
     with contextlib.closing(connection.cursor()) as cursor:
         cursor.execute(_READY)
         status = dict(cursor.fetchall())
-    return not status.get("wsrep_provider_name") or status.get("wsrep_ready") == "ON"
+        if status.get("wsrep_provider_name"):
+            return bool(status.get("wsrep_ready") == "ON")
+        cursor.execute(_WRITES_NOTHING)
+        return not cursor.fetchall()

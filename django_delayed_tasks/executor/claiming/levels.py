@@ -18,16 +18,12 @@ from django_delayed_tasks.store.claiming.looks import KnownLevels, look
 from django_delayed_tasks.store.claiming.request import MARGIN, watermark
 from django_delayed_tasks.store.sql.lanes import LOOP
 
-REMEMBERED = 3600.0
-"""Seconds for which an unused level is remembered; a level that a handler names is always known."""
 QUICK = 0.003
 """Seconds by which full scans may exceed the quickest one while every reading is still a full scan."""
-SHARE = 0.01
-"""The fraction of the time that slow full scans may take."""
-RAREST_IDLE, RAREST_BUSY = 2.0, 10.0
+MAX_PAUSE_IDLE, MAX_PAUSE_BUSY = 2.0, 10.0
 """Seconds between two full scans at most, however slow they are: when idle, and while due tasks are being claimed."""
 
-SMALLEST = 32
+MIN_SHARE = 32
 """The smallest share of a level, however many other levels are due: each claim costs a statement."""
 FRESH = 0.05
 """Seconds for which an agenda counts as current; after that, tasks of other levels may have become due.
@@ -37,7 +33,10 @@ Each agenda is claimed from at least once, however old it is: with very many lev
 
 
 class FullScans:
-    """The full scans: how long the last two took, and when the next one is due."""
+    """The full scans: how long the last two took, and when the next one is due.
+
+    Slow ones take a hundredth of the time.
+    """
 
     def __init__(self) -> None:
         self._last = float("-inf")
@@ -55,7 +54,7 @@ class FullScans:
         excess = min(self._took) - self._quickest
         if excess < QUICK:
             return 0.0
-        pause = min(excess / SHARE, RAREST_IDLE if is_idle else RAREST_BUSY)
+        pause = min(100 * excess, MAX_PAUSE_IDLE if is_idle else MAX_PAUSE_BUSY)
         return max(0.0, self._last + pause - clock.monotonic())
 
 
@@ -105,7 +104,7 @@ class AgendaReader:
         last, began = self._last, self._last_began
         if last is None or not self.scans.seconds_until_next(self.is_idle):
             return None
-        oldest = clock.monotonic() - REMEMBERED
+        oldest = clock.monotonic() - 3600.0  # of an unused level; those that handlers name are always known
         self._seen = {key: seen for key, seen in self._seen.items() if seen > oldest}
         named = {
             (LOOP if handler.is_async else "", handler.queue, handler.priority)
@@ -149,9 +148,9 @@ class RoundRobin:
 
     def share(self, wanted: int) -> int:
         """Return how many of the ``wanted`` tasks to claim from the next level."""
-        first = self.due[: wanted // SMALLEST + 1]  # with more than these, it is SMALLEST anyway
+        first = self.due[: wanted // MIN_SHARE + 1]  # with more than these, it is MIN_SHARE anyway
         equals = len([level for level in first if level.priority == first[0].priority])
-        return min(wanted, max(SMALLEST, -(-wanted // equals)))
+        return min(wanted, max(MIN_SHARE, -(-wanted // equals)))
 
     def took(self, count: int, wanted: int) -> None:
         """Note that ``count`` tasks were claimed from the next level; if fewer than ``wanted``, it is exhausted."""

@@ -32,9 +32,6 @@ LOOK_EVERY: Final = 5.0
 LASTING: Final = 60.0
 """Seconds that a session must last for the next one to be opened at once: a pooler may end every session."""
 
-PAUSE_WITHOUT_NOTICES: Final = 3600.0
-"""Seconds before another session where no notices arrive: the configuration may have changed by then."""
-
 NO_NOTICES: Final = (
     "this executor finds tasks that other processes add to %r only when it polls: %s. "
     "To do without notices, set DELAYED_TASKS['NOTIFY'] to False."
@@ -126,7 +123,7 @@ class Listener:
             if not self._has_said_why:
                 logger.warning(NO_NOTICES, self._options.database, reason)
             self._has_said_why = True
-            return PAUSE_WITHOUT_NOTICES
+            return 3600.0  # the configuration may have changed by then
         self._held.wake_poller.set()  # notices sent before the session began were not heard
         return 0.0
 

@@ -13,7 +13,7 @@ from django_delayed_tasks.executor.claiming.levels import AgendaReader, RoundRob
 from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
-from django_delayed_tasks.executor.limits.lanes import Lanes
+from django_delayed_tasks.executor.limits.lanes import AGAIN, MAX_IDLE, Lanes
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import ALONE, Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
@@ -30,10 +30,6 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-AGAIN = 0.02
-"""Seconds at most before another attempt after a lost race, so that executors do not collide again, and in a drain."""
-RENEWAL = 1.0
-"""Seconds at most until this executor asks again whether its lease has been renewed: nothing wakes it for that."""
 MAX_LOST_RACES = 10
 """Lost races in a row after which this executor no longer expects tasks to remain for it."""
 
@@ -100,7 +96,7 @@ class Poller:
         if self._claims_as != self._lease.executor:
             self._drop_lost()
         if clock.monotonic() >= self._lease.claims_until:
-            return min(self._options.poll_interval, RENEWAL)
+            return min(self._options.poll_interval, MAX_IDLE)
         self._unanswered.look()
         room = self.claim_size.room()
         if (most := self._options.max_tasks) is not None:

@@ -1,4 +1,4 @@
-"""How much to claim before a thread is free for it: how many tasks, and how long before they are due."""
+"""The amount to claim before a thread is free for it: the number of tasks, and the time before they are due."""
 
 import sys
 from collections import deque
@@ -17,10 +17,8 @@ AHEAD = 0.1
 """Seconds of work to hold in the local queue: a more urgent task that becomes due meanwhile waits that long."""
 QUIET = 0.5
 """Seconds without an ended run after which the mean duration is forgotten."""
-_SHARE = 0.3
-"""The weight of the latest runs in the mean duration."""
 
-LONGEST: Final = MAX_HOLD
+MAX_LOOKAHEAD: Final = MAX_HOLD
 """Seconds to look ahead at most. A claimed task counts as running: it is too late to cancel or reschedule it."""
 FIRST: Final = 0.002
 """Seconds that a reading or a claim is assumed to take before one was measured."""
@@ -31,7 +29,7 @@ REMEMBERED: Final = 100
 
 
 class Room(NamedTuple):
-    """How many more tasks to claim: for ``threads``, for the event ``loop``, and ``most`` of both together."""
+    """The number of further tasks to claim: for ``threads``, for the event ``loop``, and ``most`` of both together."""
 
     threads: int
     loop: int
@@ -39,7 +37,7 @@ class Room(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many tasks to claim of both kinds together."""
+        """The number of tasks to claim of both kinds together."""
         return min(self.threads + self.loop, self.most)
 
     def of(self, lane: str) -> int:
@@ -53,7 +51,7 @@ class Room(NamedTuple):
 
 
 class ClaimSize:
-    """How many tasks to claim, from how long runs take: enough to keep the threads busy, no more than start soon.
+    """The number of tasks to claim, from the duration of runs: enough for busy threads, no more than start soon.
 
     Nothing is prefetched for slow handlers: other executors could run the tasks that would wait here.
     """
@@ -91,12 +89,12 @@ class ClaimSize:
         runs, seconds = done[0] - self._seen[0], done[1] - self._seen[1]
         self._seen, self._seen_at = done, clock.monotonic()
         latest = max(seconds / runs, 1e-6)
-        self._mean = latest if self._mean is None else self._mean + _SHARE * (latest - self._mean)
+        self._mean = latest if self._mean is None else self._mean + 0.3 * (latest - self._mean)
         self._target = min(self._held.most, self._threads + int(self._threads * AHEAD / self._mean))
 
 
 class Lookahead:
-    """How long before they are due to claim tasks: as long as a claim takes, so that their runs start on time.
+    """The time before they are due at which to claim tasks: as long as a claim takes, so that their runs start on time.
 
     No run starts early: the thread that will run such a task holds it until it is due by the database's clock. See
     docs/decisions/0010-start-on-time.md.
@@ -117,13 +115,13 @@ class Lookahead:
 
     @property
     def length(self) -> timedelta:
-        """How long before it is due a task may be claimed: long enough to read the agenda once more and claim.
+        """The time before it is due at which a task may be claimed: long enough to read the agenda once more and claim.
 
         It is 0 for a drain, which runs only what is due.
         """
         if self._is_drain:
             return timedelta()
-        return timedelta(seconds=min(LONGEST, max(self._readings) + max(self._claims) + MARGIN))
+        return timedelta(seconds=min(MAX_LOOKAHEAD, max(self._readings) + max(self._claims) + MARGIN))
 
     def mark(self, tasks: list[ClaimedTask]) -> None:
         """Mark tasks that were claimed ahead: none of them starts before it is due."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
-from typing import Final
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.limits.permits import PermitDecision, Permits
@@ -12,15 +11,11 @@ from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import watermark
-from django_delayed_tasks.store.limits.claiming import MAX_PLACES, Found, Place
+from django_delayed_tasks.store.limits.claiming import Found, Place
 from django_delayed_tasks.store.resources.slots import Slot
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
-
-MANY: Final = 500
-"""Tasks of one level that are read at once while those at its head are being blocked."""
-SKIP_FOR: Final = 1.0
-"""Seconds for which tasks are left alone that a caller has locked: they would get the permits of others in vain."""
+from django_delayed_tasks.store.sql.portions import MAX_PARTS, PORTION
 
 
 class Lane:
@@ -90,10 +85,10 @@ class Lane:
         if clock.monotonic() < self.resumes_at:
             return {}
         limit = min(room, self.handler.max_concurrent or room)
-        freed = list(islice(filter(serves, self.freed), MAX_PLACES))
+        freed = list(islice(filter(serves, self.freed), MAX_PARTS))
         now = clock.monotonic()
         self._passed = {claim: until for claim, until in self._passed.items() if until > now}
-        many = (MANY if self._is_futile else min(room, MANY)) + len(self._passed)
+        many = (PORTION if self._is_futile else min(room, PORTION)) + len(self._passed)
         of_key = limit + (FEW_OF_KEYS // len(freed) if self.hands_on and freed else 0) + len(self._passed)
         return dict.fromkeys(freed, of_key) | dict.fromkeys(filter(serves, self.open), many)
 
@@ -113,7 +108,7 @@ class Lane:
 
     def skip(self, claims: Iterable[Claim]) -> None:
         """Leave tasks alone for a while that could not be claimed: a caller has locked or changed them."""
-        self._passed |= dict.fromkeys(claims, clock.monotonic() + SKIP_FOR)
+        self._passed |= dict.fromkeys(claims, clock.monotonic() + 1.0)
 
     def without_passed(self, found: Found) -> Found:
         """Return what was found, without the tasks that are left alone, and those that get a slot at this moment."""

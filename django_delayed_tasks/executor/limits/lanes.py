@@ -28,18 +28,14 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.lanes import LOOP, code_of
 
 AGAIN: Final = 0.02
-"""Seconds at most before another attempt when tasks or permits were taken by others first."""
+"""Seconds at most before another attempt after a lost race, so that executors do not collide again, and in a drain."""
 LOST: Final = 0.2
 """The same when only permits were lost: they may be locked for long by an executor that was stopped."""
-IDLE: Final = 1.0
-"""Seconds between two ticks at most: an executor whose lease is renewed may claim again."""
+MAX_IDLE: Final = 1.0
+"""Seconds at most until those that claim ask again whether the lease has been renewed: nothing wakes them for that."""
 SEARCH_EVERY: Final = 2.5
 """Seconds between two searches for blocked tasks whose executor died before it could claim the next task of their key.
-Places that two searches in a row find unchanged are read."""
-SEARCH_SHARE: Final = 0.01
-"""The fraction of the time that searches may take."""
-ROUNDS: Final = 8
-"""Claims of one code in a row; the other codes come next."""
+Places that two searches in a row find unchanged are read. Slow searches take a hundredth of the time."""
 
 
 class Lanes:
@@ -102,20 +98,19 @@ class Lanes:
             lane.note_ends(self._held.__contains__)
             lane.wake()
         if clock.monotonic() >= self._lease.claims_until:
-            return IDLE
+            return MAX_IDLE
         if clock.monotonic() >= self._search_at:
             self._search()
         due = [lane for lane in self._lanes.values() if lane.open or lane.freed]
-        self._held.wake_lanes_when_thread_frees = (
-            True  # before the room is looked at, so that no end of a run is missed
-        )
+        # Before the room is looked at, so that no end of a run is missed.
+        self._held.wake_lanes_when_thread_frees = True
         seconds = [self._serve(lane) for lane in sorted(due, key=lambda lane: (-lane.priority, lane.served_at))]
         self.lacking = {lane.code for lane in due if self.room.of(lane.handler) <= 0}
         self._held.wake_lanes_when_thread_frees = bool(self.lacking)
         for lane in due:
             self._restock(lane)
         waits = [lane.seconds_until_timer() for lane in self._lanes.values()]
-        return min(IDLE, self._search_at - clock.monotonic(), *seconds, *waits)
+        return min(MAX_IDLE, self._search_at - clock.monotonic(), *seconds, *waits)
 
     def forget(self) -> None:
         """Forget what may be wrong after an error; the next agenda shows what is due."""
@@ -169,7 +164,7 @@ class Lanes:
             if (is_unchanged or is_drain) and (lane := self._lane_of(place)):
                 lane.note_found(place)
         took = clock.monotonic() - began
-        self._search_at = clock.monotonic() + random.uniform(0.75, 1.25) * max(SEARCH_EVERY, took / SEARCH_SHARE)
+        self._search_at = clock.monotonic() + random.uniform(0.75, 1.25) * max(SEARCH_EVERY, 100 * took)
         return bool(ours)
 
     def _is_ours(self, place: Place) -> bool:
@@ -188,19 +183,19 @@ class Lanes:
 
     def _serve(self, lane: Lane) -> float:
         """Claim tasks of one code; return the seconds until there may be more to claim, if nothing happens before."""
-        for _ in range(ROUNDS):
+        for _ in range(8):  # then it is the turn of other codes
             room = self.room.of(lane.handler)
             seconds = lane.seconds_until_permits()
             places = lane.to_read(room, self.serves) if room > 0 and not seconds else {}
             if not places:
-                return seconds or IDLE
+                return seconds or MAX_IDLE
             began = clock.monotonic()
             try:
                 pause = self._claim(lane, places, room)
             except Outpaced:
                 lane.note_outpaced()
                 return random.uniform(0, AGAIN)
-            self.room.expected_ends.note_claim(clock.monotonic() - began)
+            self.room.note_claim(clock.monotonic() - began)
             if pause:
                 return max(pause, lane.seconds_until_permits())
         return 0.0
@@ -235,7 +230,7 @@ class Lanes:
 
     def _restock(self, lane: Lane) -> None:
         """Read tasks that are the next to get the slots of runs that end, if many do."""
-        if (places := lane.to_stock(self.serves)) and self.room.expected_ends.count:
+        if (places := lane.to_stock(self.serves)) and self.room.expected_ends(lane.handler):
             found = read_places(self._alias, self._lease.executor, places, self._admission.rescues_below)
             ends, keys = split_expired(lane, lane.without_passed(found), self._clock.now(), self._options.max_rescues)
             if not ends:  # which are noticed when a slot is free

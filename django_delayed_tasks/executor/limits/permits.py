@@ -38,8 +38,6 @@ logger = Log(__name__)
 
 MAX_SLOTS: Final = 1000
 """Slots that one statement looks at, approximately."""
-SOON: Final = 0.05
-"""Seconds before another look for a rate token, if the database does not say when there is one."""
 SHAPE_EVERY: Final = 30.0
 """Seconds between two checks that a rate has as many tokens as the handler says. An executor with older code may have
 disabled some."""
@@ -179,7 +177,7 @@ class Permits:
         for key, some in by_key.items():
             looked = self._look_at_tokens(rate, key, len(some))
             tokens |= zip((task.claim for task in some), looked.free, strict=False)
-            wait = min(looked.next_in or SOON, longest)
+            wait = min(looked.next_in or 0.05, longest)  # another look soon, if it is not known when
             permitted.refused.update(dict.fromkeys(some[len(looked.free) :], wait))
         chosen = [task for task in permitted.tasks if task.claim in tokens]
         return permitted._replace(tasks=chosen, tokens=tokens)

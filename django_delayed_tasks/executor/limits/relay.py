@@ -128,7 +128,7 @@ class Relay:
             for leg in legs:
                 if leg.after not in claimed:
                     leg.lane.stock.take_back([leg.after.claim])
-        self._lanes.room.expected_ends.note_claim(clock.monotonic() - began)
+        self._lanes.room.note_claim(clock.monotonic() - began)
         self._start([leg for leg in legs if leg.after in claimed], began)
         return ended
 

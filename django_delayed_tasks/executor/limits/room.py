@@ -1,5 +1,6 @@
-"""How many tasks of limited codes to claim now: as many as find a thread by the time they have been claimed."""
+"""The number of tasks of limited codes to claim now: as many as find a thread by the time they have been claimed."""
 
+from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
@@ -17,13 +18,14 @@ CLAIMS: Final = 2
 
 
 class ExpectedEnds:
-    """The number of runs that are expected to end in threads during the next claims; thread-safe.
+    """The number of runs that are expected to end during the next claims; thread-safe.
 
-    It follows the rate at which runs have ended, of whatever code: a thread whose run is long does not count.
+    It follows the rate at which runs have ended, of whatever code: one that is long does not count. ``ended`` returns
+    how many runs have ended so far, in threads or on the event loop.
     """
 
-    def __init__(self, held: Held) -> None:
-        self._held = held
+    def __init__(self, ended: Callable[[], int]) -> None:
+        self._ended = ended
         self._lock = Lock()
         self._seen = 0
         self._seen_at = clock.monotonic()
@@ -38,7 +40,7 @@ class ExpectedEnds:
     def count(self) -> int:
         """The number of runs."""
         with self._lock:
-            seen, now = self._held.work_done[0], clock.monotonic()
+            seen, now = self._ended(), clock.monotonic()
             if elapsed := now - self._seen_at:
                 latest = (seen - self._seen) / elapsed
                 self._rate += min(1.0, elapsed / WINDOW) * (latest - self._rate)
@@ -54,18 +56,28 @@ class LaneRoom:
         self._lease = lease
         self._held = held
         self._queue = queue
-        self.expected_ends = ExpectedEnds(held)
+        self._in_threads = ExpectedEnds(lambda: held.work_done[0])
+        self._on_loop = ExpectedEnds(lambda: held.ended_on_loop)
+
+    def note_claim(self, seconds: float) -> None:
+        """Note that tasks were claimed in ``seconds``."""
+        for ends in (self._in_threads, self._on_loop):
+            ends.note_claim(seconds)
+
+    def expected_ends(self, handler: TaskHandler) -> int:
+        """Return how many runs are expected to end, during the next claims, where those of this handler run."""
+        return (self._on_loop if handler.is_async else self._in_threads).count
 
     def of(self, handler: TaskHandler) -> int:
         """Return how many tasks of this handler to claim at most."""
         if self._held.is_full or clock.monotonic() >= self._lease.claims_until:
             return 0
-        room = self._held.room_on_loop if handler.is_async else self._in_threads(handler)
+        room = self._held.room_on_loop if handler.is_async else self._threads_for(handler)
         if self._options.max_tasks is not None:
             room = min(room, self._options.max_tasks - self._held.claimed)
         return min(room, self._options.batch_size)
 
-    def _in_threads(self, handler: TaskHandler) -> int:
+    def _threads_for(self, handler: TaskHandler) -> int:
         """Return how many tasks would find a thread, now or while they are being claimed.
 
         A task that waits for a thread has permits that another executor could use. A rate token counts from the claim
@@ -73,6 +85,6 @@ class LaneRoom:
         """
         threads = self._options.threads - self._held.connecting.threads
         idle = max(0, threads - (self._held.unfinished - self._queue.waiting))
-        soon = self.expected_ends.count
+        soon = self._in_threads.count
         wanted = max(idle, min(soon, 1)) if handler.rate else idle + soon
         return wanted - self._queue.permitted

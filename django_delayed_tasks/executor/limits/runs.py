@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from django_delayed_tasks.store.resources.slots import Slot
 from django_delayed_tasks.store.sql.fences import Claim
 
-REMEMBERED: Final = 5000
-"""Free slots that are remembered."""
+MAX_KEYS: Final = 5000
+"""Keys whose free slots are remembered; with more, all are forgotten, and looked for in the database."""
 
 
 class InSlot(NamedTuple):
@@ -58,7 +58,7 @@ class LaneRuns:
     def _ended(self, claim: Claim) -> str:
         key = self._keys.pop(claim)
         if slot := self._leave(claim):
-            if len(self._free) >= REMEMBERED:
+            if len(self._free) >= MAX_KEYS:
                 self._free.clear()
             self._free[key][slot[0]] = slot
         return key

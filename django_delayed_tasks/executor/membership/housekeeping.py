@@ -17,6 +17,7 @@ from django_delayed_tasks.executor.membership.surveyor import Surveyor
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.tally import tally_of
+from django_delayed_tasks.executor.threads.loop import TICK
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.records import rollup
 from django_delayed_tasks.store.records.history import oldest
@@ -24,13 +25,7 @@ from django_delayed_tasks.store.records.purging import ALL, SUCCESSES
 from django_delayed_tasks.store.resources.rate_tokens import delete_unused_starts
 from django_delayed_tasks.store.resources.slots import delete_unused_slots
 from django_delayed_tasks.store.schedules.recurrence import read_now
-
-PURGE_BATCH = 1000
-TICK = 0.2
-FLUSH_EVERY = 3.0
-"""Seconds between two flushes of the tally: what a crash loses of the statistics."""
-OUTLIVES_HISTORY = timedelta(days=1)
-"""How much longer the row of an ended executor is kept than runs that may name it; some were reaped after it ended."""
+from django_delayed_tasks.store.sql.portions import MAX_PURGED
 
 
 @dataclass(slots=True)
@@ -85,7 +80,7 @@ class Housekeeping:
             Duty(10.0, self.purge_successes),
             Duty(600.0, self.purge_ended),
             Duty(600.0, self.purge_slots),
-            Duty(FLUSH_EVERY, self.flush_tally),
+            Duty(3.0, self.flush_tally),  # a crash loses the statistics of these seconds
             Duty(30.0, self.survey),
             Duty(600.0, self.purge_statistics),
         ]
@@ -135,11 +130,11 @@ class Housekeeping:
 
     def purge(self) -> bool:
         """Delete a batch of expired history: only a batch, since reaping must not wait for a backlog of it."""
-        return self._retention.purge(PURGE_BATCH)
+        return self._retention.purge(MAX_PURGED)
 
     def purge_successes(self) -> bool:
         """Forget a batch of successes of ``once`` tasks that are older than ``once_retention``."""
-        return self._successes is not None and self._successes.purge(PURGE_BATCH)
+        return self._successes is not None and self._successes.purge(MAX_PURGED)
 
     def flush_tally(self) -> bool:
         """Add the ends of runs in this process to the statistics."""
@@ -152,15 +147,15 @@ class Housekeeping:
 
     def purge_statistics(self) -> bool:
         """Delete a batch of statistics that are older than they are kept."""
-        return rollup.purge(self._alias, self._clock.now(), PURGE_BATCH) >= PURGE_BATCH
+        return rollup.purge(self._alias, self._clock.now(), MAX_PURGED) >= MAX_PURGED
 
     def purge_slots(self) -> bool:
         """Delete a batch of slots, and of keys' rate tokens, that no executor has asked for recently."""
-        deleted = delete_unused_slots(self._alias, PURGE_BATCH), delete_unused_starts(self._alias, PURGE_BATCH)
-        return max(deleted) == PURGE_BATCH
+        deleted = delete_unused_slots(self._alias, MAX_PURGED), delete_unused_starts(self._alias, MAX_PURGED)
+        return max(deleted) == MAX_PURGED
 
     def purge_ended(self) -> bool:
         """Delete a batch of executors that ended before the oldest run in the history did: no run names them."""
         now = read_now(self._alias)
-        before = min(now, oldest(self._alias) or now) - OUTLIVES_HISTORY
-        return executors.purge_ended(self._alias, before, PURGE_BATCH) == PURGE_BATCH
+        before = min(now, oldest(self._alias) or now) - timedelta(days=1)  # some were reaped after it ended
+        return executors.purge_ended(self._alias, before, MAX_PURGED) == MAX_PURGED

@@ -17,6 +17,7 @@ from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.leases.acquiring import refuse_in_transaction
+from django_delayed_tasks.leases.lease import TRUSTED_PART
 from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.sql import kept_connections
@@ -25,7 +26,6 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-TRUSTED_PART = 2 / 3
 NEVER = float("-inf")
 REFUSED = "an executor cannot be started"
 _here: dict[str, "Lease"] = {}

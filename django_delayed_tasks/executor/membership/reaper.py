@@ -11,13 +11,10 @@ from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.settling.reap import ReapedTask, take_orphans
 from django_delayed_tasks.store.settling.settlement import is_final_failure
-from django_delayed_tasks.support.durations import plural
+from django_delayed_tasks.support.durations import listed, plural
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
-
-MAX_NAMES = 10
-"""Codes, and executors, that a line of the log names."""
 
 
 class Reaper:
@@ -58,9 +55,3 @@ def codes_of(taken: Sequence[ReapedTask]) -> str:
     """Return how many tasks there are of each code, the most frequent first: "mail: 7, report: 1"."""
     counts = Counter(one.biz_code for one in taken)
     return listed([f"{code}: {count}" for code, count in counts.most_common()])
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many there are besides."""
-    more = len(names) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -12,7 +12,7 @@ CONFIRM_EVERY = 60.0
 GAP = 3 * CONFIRM_EVERY
 """Seconds without a confirmation by this process after which it counts :data:`RETIRE_AFTER` from the start again."""
 RETIRE_AFTER = timedelta(minutes=10)
-"""How long a recurring task must be unconfirmed before it is retired: all executors may be restarting at once."""
+"""The time for which a recurring task is unconfirmed before it is retired: all executors may be restarting at once."""
 
 
 class Recurrences:

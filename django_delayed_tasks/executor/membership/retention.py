@@ -1,4 +1,4 @@
-"""How long the history keeps the runs of each code: as long as its handler says, else as long as ``KEEP_HISTORY``.
+"""The retention of the runs of each code: what its handler says, or else ``KEEP_HISTORY``.
 
 A code without a handler in this process may have one in another deployment, which may keep its runs for longer. So its
 runs are left to the executors that have the handler, until none has had it for as long as ``KEEP_HISTORY``: then the

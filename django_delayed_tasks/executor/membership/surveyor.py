@@ -17,7 +17,7 @@ MAX_CODES: Final = 40
 """The most codes that are told apart; the others are summed up under an empty code."""
 OTHERS: Final = ""
 MAX_LATENCIES: Final = 5
-"""How many earlier readings of each queue's lateness are kept."""
+"""The number of earlier readings of each queue's lateness that are kept."""
 
 
 class Surveyor:

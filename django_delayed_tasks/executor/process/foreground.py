@@ -17,7 +17,6 @@ from django.utils.translation import ngettext
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.executor import Executor
-from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.process.probes import ProbedExecutor, ProbeTarget
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar, drained
@@ -25,6 +24,7 @@ from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.schedules.find import count_due
 from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.durations import listed
 from django_delayed_tasks.support.logs import logger_of
 from django_delayed_tasks.support.visible import visible
 
@@ -34,9 +34,6 @@ RESTART = 75
 """Exit code of a process that must be restarted, as when too many threads hang (EX_TEMPFAIL of sysexits.h)."""
 NOT_CLEAN = 1
 """Exit code of a process that has left runs behind, or could not write how they ended."""
-WHICH_AFTER = 5.0
-"""Seconds after which an executor that waits for runs says which they are."""
-_LOOK_EVERY = 0.1
 
 
 class StopSignals:
@@ -106,7 +103,7 @@ class StopSignals:
         self.number = number
         self._arrivals.put(number)
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float = 0.1) -> bool:
         """Wait up to ``seconds`` for a signal; return whether to stop."""
         if self.number is None:
             with suppress(Empty):
@@ -148,7 +145,7 @@ def run_executor(
 
 
 class _Progress:
-    """How far a drain has come: what of this process has ended since, by outcome.
+    """The progress of a drain: the runs of this process that have ended since, by outcome.
 
     Claims that were released, as those that wait for a slot of their key, have not ended. Tasks that expired have, and
     are no runs.
@@ -192,7 +189,7 @@ def _run(
     if not _start(executor, stream, signals, ready):
         return 0
     try:
-        while not (executor.drained.is_set() or executor.worn_out.is_set() or signals.wait(_LOOK_EVERY)):
+        while not (executor.drained.is_set() or executor.worn_out.is_set() or signals.wait()):
             if progress:
                 progress.show()
     finally:
@@ -234,7 +231,7 @@ def _stop(executor: Executor, stream: TextIO) -> bool:
             count,
         )
         _say(stream, text % {"count": count, "seconds": f"{executor.options.shutdown_timeout:g}"})
-    timer = Timer(WHICH_AFTER, _say_which, (executor, stream))
+    timer = Timer(5.0, _say_which, (executor, stream))
     timer.daemon = True
     timer.start()
     try:

@@ -18,7 +18,7 @@ from django_delayed_tasks.store.sql.dialects.sqlite import is_in_memory
 from django_delayed_tasks.support import forks
 
 IN_THIS_THREAD = "run_due_tasks of django_delayed_tasks.testing, which needs no executor"
-"""What tests may use instead."""
+"""The parts that tests may use instead."""
 _lock = Lock()
 _executor: Executor | None = None
 _of_parent: list[Executor | None] = []

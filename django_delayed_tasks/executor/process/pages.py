@@ -22,16 +22,15 @@ logger = Log(__name__)
 
 PATIENCE = 5.0
 """Seconds that a client may take to send its request and to read the answer, and a process to answer its supervisor."""
-MOST = 16
+MAX_CONNECTIONS = 16
 """Connections at a time; a further one takes the place of the client that has been slow for longest."""
-BACKLOG = 128
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 PLAIN = "text/plain; charset=utf-8"
 JSON = "application/json"
 
 
 class Page(NamedTuple):
-    """What is answered."""
+    """An answer."""
 
     code: int
     kind: str
@@ -89,7 +88,7 @@ class _BoundedMixIn(ThreadingMixIn):
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = BACKLOG
+    request_queue_size = 128
 
     def __init__(self, *args: Any) -> None:
         self._lock = Lock()
@@ -122,9 +121,9 @@ class _BoundedMixIn(ThreadingMixIn):
         """Serve a connection in a thread, unless there are too many whose pages are being made."""
         with self._lock:
             slow = [one for one, since in self._since.items() if since is not None]
-            if len(self._since) >= MOST and slow:
+            if len(self._since) >= MAX_CONNECTIONS and slow:
                 self._cut_off(slow[0])
-            is_full = len(self._since) >= MOST
+            is_full = len(self._since) >= MAX_CONNECTIONS
             if not is_full:
                 self._since[request] = clock.monotonic()
         if is_full:

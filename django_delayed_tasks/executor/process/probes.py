@@ -17,7 +17,7 @@ SOCKET = "DJANGO_DELAYED_TASKS_PROBES"
 
 
 class Status(NamedTuple):
-    """How a process is.
+    """The health of a process.
 
     Attributes:
         is_live: False if only a restart helps.

@@ -10,6 +10,7 @@ from django.utils.translation import ngettext
 from django_delayed_tasks import clock
 
 WIDTH = 30
+"""Characters of the bar: its line fits a terminal of 80 columns."""
 
 
 def drained(count: int, failed: int = 0, retried: int = 0) -> str:

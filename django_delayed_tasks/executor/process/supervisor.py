@@ -13,12 +13,8 @@ from django_delayed_tasks.support.logs import logger_of
 
 logger = logger_of(__name__)
 
-LOOK_EVERY = 0.1
-MAX_PAUSE = 30.0
 HEALTHY_AFTER = 60.0
-"""Seconds that a process must live for its crash to count as the first of a new series."""
-STUCK_AFTER = 60.0
-"""Seconds without a look at its children after which a supervisor counts as stuck."""
+"""Seconds that a process must live for its crash to count as the first of a new series, and that it may not answer."""
 
 FINISHED = 80
 """Exit code of a child that has ended as it was to end. A handler may end its process by 0, as by ``os._exit(0)``."""
@@ -39,8 +35,8 @@ class Child:
     variables: dict[str, str] = field(default_factory=dict)
 
     def pause(self) -> float:
-        """Return the seconds before it is restarted: none after a first crash, then growing."""
-        return 0.0 if self.crashes <= 1 else min(MAX_PAUSE, 0.5 * 2.0**self.crashes)
+        """Return the seconds before it is restarted: none after a first crash, then growing up to 30."""
+        return 0.0 if self.crashes <= 1 else min(30.0, 0.5 * 2.0**self.crashes)
 
 
 class Supervisor:
@@ -59,8 +55,8 @@ class Supervisor:
 
     @property
     def is_responsive(self) -> bool:
-        """Whether it has looked after its children in the last seconds."""
-        return clock.monotonic() - self._turned < STUCK_AFTER
+        """Whether it has looked after its children in the last minute."""
+        return clock.monotonic() - self._turned < 60.0
 
     def name_of(self, child: Child) -> str:
         """Return the name of the executor that a child is."""
@@ -68,7 +64,7 @@ class Supervisor:
 
     def run(self, signals: StopSignals) -> int:
         """Run until a signal comes or every child has ended well; return the exit code."""
-        while not signals.wait(LOOK_EVERY):
+        while not signals.wait():
             self._turned = clock.monotonic()
             for child in self.children:
                 if signals.wait(0):

@@ -20,7 +20,7 @@ from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
 from django_delayed_tasks.store.settling.settle import in_chunks, settle, settle_run
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.sql import galera
+from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import (
@@ -48,7 +48,7 @@ LEFT_OPEN = (
 UNCOMMITTED = "the transaction of this run was not committed: autocommit was off when it began"
 
 TRIES = 3
-"""How often an atomic run's transaction is tried in one attempt, when transient errors such as deadlocks end it."""
+"""The number of tries of an atomic run's transaction in one attempt, if transient errors such as deadlocks end it."""
 
 
 def settle_with_retries(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settlement]]) -> Settled:
@@ -82,7 +82,7 @@ def settle_with(tasks: Sequence[ClaimedTask], first: ClaimedTask, handle: Callab
     """
     committed = Event()
     alias = first.alias
-    galera.catch_up(alias)  # within a transaction, a node does not wait for commits of other nodes
+    clusters.catch_up(alias)  # within a transaction, a node does not wait for commits of other nodes
     block = transaction.atomic(using=alias, durable=True)
     became: dict[Claim, NextState] | None = None
     try:

@@ -44,7 +44,7 @@ async def arun(
 
 
 class Answer:
-    """What an async handler has returned or raised; a call of it does the same."""
+    """The value that an async handler has returned, or the error that it has raised; a call of it does the same."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.returned: Any = None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = Log(__name__)
 
 GRACE: Final = 1.0
-"""Seconds that runs have to end after they were cancelled because the executor stops."""
+"""Seconds for each step of a stop at least: cancelled runs end, ends of runs are written, failures are reported."""
 BLOCKED: Final = 0.25
 """Seconds after which a loop that does not answer is blocked. The watchdog asks five times a second, so a handler that
 blocks the loop for 0.6 seconds is always seen."""

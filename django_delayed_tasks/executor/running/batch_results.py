@@ -15,7 +15,7 @@ from django_delayed_tasks.support.redaction import shown
 
 
 class UnmatchedResults(InvalidOutcome):
-    """What ``handle_batch`` returned cannot be matched to the tasks. Final for each: it would return the same again."""
+    """The results of ``handle_batch`` do not match the tasks. Final for each: it would return the same again."""
 
 
 class WrongResults(InvalidOutcome):

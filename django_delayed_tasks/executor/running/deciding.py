@@ -19,14 +19,12 @@ from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Ret
 from django_delayed_tasks.states import KeepHistory, NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_early, planned, recurs, run_extra
 from django_delayed_tasks.store.settling.settlement import Settlement, released
-from django_delayed_tasks.store.validation import MAX_ERROR, storable, valid_json, valid_when
-from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.store.validation import storable, valid_json, valid_when
+from django_delayed_tasks.support.logs import MAX_MESSAGE, Log
 from django_delayed_tasks.support.redaction import shown
 
 logger = Log(__name__)
 
-MAX_PAUSE = timedelta(hours=1)
-"""The longest pause, as that of the default back-off, of a task that would run for the same past time for ever."""
 
 _KEPT: dict[str, frozenset[RunOutcome]] = {
     KeepHistory.ALL: frozenset(RunOutcome),
@@ -41,7 +39,7 @@ class GivenBack(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class RaisedError:
-    """What a handler raised; ``text`` is the traceback."""
+    """An error that a handler raised; ``text`` is the traceback."""
 
     error: BaseException
     text: str
@@ -180,7 +178,7 @@ def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, A
 
 
 def _reason(reason: Any) -> str:
-    return str(reason) if isinstance(reason, str | BaseException) else shown(reason, MAX_ERROR)
+    return str(reason) if isinstance(reason, str | BaseException) else shown(reason, MAX_MESSAGE)
 
 
 def _again(result: Reschedule) -> dict[str, Any]:
@@ -197,12 +195,13 @@ def _again(result: Reschedule) -> dict[str, Any]:
 def _pause_before(task: ClaimedTask, when: datetime | timedelta, finished: datetime) -> timedelta:
     """Return how long after ``when`` a task runs again: zero, unless it would run for a time that it has just run for.
 
-    It runs for that time again and again, so it waits for as long as it is late by then: the pause doubles each time.
+    It runs for that time again and again, so it waits for as long as it is late by then: the pause doubles each time,
+    up to an hour.
     """
     if not isinstance(when, datetime) or when > min(task.when, finished):
         return timedelta()
     late = finished - when
-    pause = min(late, MAX_PAUSE)
+    pause = min(late, timedelta(hours=1))
     text = "%s is to run again for %s, which has passed and is not after the time that it ran for; it waits for %.1f s"
     logger.warning(text, task, when, pause.total_seconds())
     return late + pause

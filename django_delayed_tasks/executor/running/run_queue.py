@@ -72,8 +72,8 @@ class RunQueue:
     def put(self, tasks: Iterable[ClaimedTask]) -> None:
         """Queue tasks that may start; release them if the queue is closed."""
         batches = batches_of(tasks, self._broken)
-        if riding := [task.claim for batch in batches for task in batch[1:]]:
-            self._held.join_batch(riding)
+        if joining := [task.claim for batch in batches for task in batch[1:]]:
+            self._held.join_batch(joining)
         self._put(batches, self._batches)
 
     def put_permitted(self, tasks: Iterable[ClaimedTask]) -> None:

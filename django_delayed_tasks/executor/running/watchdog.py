@@ -22,9 +22,6 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-STALLED = 1.0
-"""Seconds without a start after which prefetched tasks are released: other executors could run them."""
-
 
 def limit_of(task: ClaimedTask) -> float | None:
     """Return how many seconds a run of this task may take; None for no limit."""
@@ -67,7 +64,7 @@ class Watchdog:
                 self._awaited.cancel(running, error)
         self._awaited.watch()
         self._workers.start()
-        self._held.release(self._queue.take_back_stalled(STALLED))
+        self._held.release(self._queue.take_back_stalled(1.0))  # other executors could run them
 
 
 def settle_abandoned(running: CurrentRun, held: Held, clock: DatabaseClock, measure: str) -> TaskTimeout | None:

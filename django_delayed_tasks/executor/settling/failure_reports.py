@@ -2,10 +2,10 @@
 
 from math import inf
 from threading import Event
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from django_delayed_tasks import clock, signals
-from django_delayed_tasks.executor.settling.run_log import RunLog, log_end
+from django_delayed_tasks.executor.settling.run_log import MAX_WAITING, RunLog, log_end
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
 from django_delayed_tasks.executor.threads.loop import Backoff
@@ -19,9 +19,6 @@ from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
-
-MAX_WAITING: Final = 10_000
-"""Failures that wait for slow hooks; the hooks are not told of further ones."""
 
 
 class Failure(NamedTuple):

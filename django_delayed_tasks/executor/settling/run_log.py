@@ -22,7 +22,7 @@ logger = Log(__name__)
 run_logger = Log("django_delayed_tasks.run")
 
 MAX_WAITING = 10_000
-"""Records that wait for a slow handler of the log; further ones are only counted."""
+"""Records that wait for a slow handler of the log, and failures that wait for slow hooks; further ones are left out."""
 MAX_REASON = 300
 """Characters of an error in a message; the exception comes with the record."""
 _GOOD = frozenset({RunOutcome.DONE, RunOutcome.RESCHEDULED, RunOutcome.EXPIRED})

@@ -237,10 +237,6 @@ def next_time_of(task: ClaimedTask, started: datetime, finished: datetime) -> di
     return recurrence(trigger, planned(task) or next_run(trigger, task.when, started, max(finished, task.when)))
 
 
-REPORT_EVERY = 1.0
-"""Seconds between two writes for one task."""
-
-
 class ProgressReports:
     """Writes the progress reports of the tasks that are held; :meth:`write` is one iteration."""
 
@@ -263,4 +259,4 @@ class ProgressReports:
                 put_back(tasks[claim], reports[claim])
             for claim in lost:
                 lose(tasks[claim])
-        return REPORT_EVERY
+        return 1.0

@@ -8,7 +8,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.exits import end_if_forked
+from django_delayed_tasks.support.exits import end_if_forked, in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -78,8 +78,8 @@ class CrewThread(Thread, Generic[J]):
         crew, pid = self._crew, forks.pid
         with kept_connections.of_thread(crew.alias, crew.is_shared) as own:
             self.own = own
-            if not crew.is_shared:
-                own.open()  # the first job need not wait for it, and tries again
+            if crew.connects_first:
+                self._connect(own)
             self._ended = clock.monotonic()
             while (job := crew.jobs.get()) is not None:
                 self.began, self.job = clock.monotonic(), job
@@ -99,6 +99,13 @@ class CrewThread(Thread, Generic[J]):
                 if not self.rest():
                     return
         crew.jobs.end()  # for the next thread
+
+    def _connect(self, own: kept_connections.OfThread) -> None:
+        """Open the connection, so that the first job need not wait for it; if that fails, the job tries again."""
+        try:
+            in_one_process(own.open)
+        except BaseException:  # of a receiver of connection_created
+            logger.exception("%s cannot connect", self.name)
 
     def _lose(self, job: J, error: BaseException) -> None:
         logger.exception("%s failed at %s", self.name, job)
@@ -128,8 +135,8 @@ class Crew(Generic[J]):
         jobs: the queue.
         do: called with the thread and its job; ``str(job)`` names it in the log.
         lose: called with a job in or around which an error was raised.
-        is_shared: whether several coroutines use the connections in turn; if not, a thread opens its connection as it
-            starts, since each of its jobs needs one.
+        is_shared: whether several coroutines use the connections in turn.
+        connects_first: whether a thread opens its connection as it starts, and not when a job uses it.
     """
 
     def __init__(
@@ -141,6 +148,7 @@ class Crew(Generic[J]):
         lose: Callable[[J, BaseException], None] = lambda job, error: None,
         size: int = 1,
         is_shared: bool = False,
+        connects_first: bool = False,
     ) -> None:
         self.alias = alias
         self.jobs = jobs
@@ -148,6 +156,7 @@ class Crew(Generic[J]):
         self.lose = lose
         self.size = size
         self.is_shared = is_shared
+        self.connects_first = connects_first
         self.threads: list[CrewThread[J]] = []
         self._name = name
         self._number = 0

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context, copy_context
 from functools import partial
 from threading import Semaphore, Thread
-from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
 from django_delayed_tasks.store.sql import kept_connections
@@ -15,9 +15,6 @@ from django_delayed_tasks.support.exits import in_one_process
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-FRAMES: Final = 6
-"""The innermost frames that are shown of what a thread executes."""
 
 
 class Call(NamedTuple):
@@ -115,4 +112,4 @@ def _fail(call: Call, error: BaseException) -> None:
 def stack_of(thread: Thread | None) -> str:
     """Return the innermost frames of what a thread executes at the moment; an empty string if it does not run."""
     frame = sys._current_frames().get(thread.ident or 0) if thread else None
-    return "".join(traceback.format_stack(frame)[-FRAMES:]) if frame else ""
+    return "".join(traceback.format_stack(frame)[-6:]) if frame else ""

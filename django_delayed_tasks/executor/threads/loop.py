@@ -12,6 +12,9 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
+TICK = 0.2
+"""Seconds between two iterations of the watchdog, and of housekeeping at most: how late either may notice something."""
+
 
 class Backoff:
     """Pauses that double from ``first`` to ``longest`` seconds; each is shortened by a random part, half at most."""

@@ -11,7 +11,8 @@ from django.utils.translation import ngettext
 
 from django_delayed_tasks import conf
 from django_delayed_tasks.handlers.functions import code_of_function
-from django_delayed_tasks.management.beat import Entry, Recurrence, entries, function_of, recurrence_of
+from django_delayed_tasks.management.importing.beat import Entry, Recurrence, entries, recurrence_of
+from django_delayed_tasks.management.importing.moving import function_of
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.support.visible import visible
 
@@ -36,7 +37,7 @@ class Command(BaseCommand):
     def _copy(self, name: str, read: Callable[[], Entry], dry_run: bool, disable: bool) -> bool:
         try:
             entry = read()
-            function, recurrence = function_of(entry), recurrence_of(entry)
+            function, recurrence = function_of(entry.task), recurrence_of(entry)
             with transaction.atomic():
                 if not dry_run:
                     enqueue(name, entry, function, recurrence)

@@ -17,8 +17,7 @@ from django_delayed_tasks.management.shared import confirm, refuse_unknown, text
 from django_delayed_tasks.management.tasks.arguments import span
 from django_delayed_tasks.store.acceptance import known_code
 from django_delayed_tasks.store.records.purging import ALL, count_old, purge
-
-BATCH = 1000
+from django_delayed_tasks.store.sql.portions import MAX_PURGED
 
 
 class Command(BaseCommand):
@@ -41,7 +40,7 @@ class Command(BaseCommand):
         alias = api.database(given["database"])
         try:
             codes = _codes(alias, given["code"])
-            count = count_old(alias, older_than, codes, BATCH)
+            count = count_old(alias, older_than, codes, MAX_PURGED)
             if given["dry_run"] or not count:
                 self.stdout.write(ngettext("%d run is older.", "%d runs are older.", count) % count)
                 return
@@ -57,7 +56,7 @@ class Command(BaseCommand):
         deleted = position = 0
         is_complete = False
         while not is_complete:
-            purged = purge(alias, older_than, codes, position, BATCH)
+            purged = purge(alias, older_than, codes, position, MAX_PURGED)
             deleted, position, is_complete = deleted + purged.deleted, purged.position, purged.is_complete
             bar.show(deleted)
         bar.close(deleted)

@@ -3,7 +3,7 @@
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, Error
@@ -15,16 +15,13 @@ from django_delayed_tasks.management.guarded import LOST, GuardedCommand
 from django_delayed_tasks.management.shared import refuse_unknown, require_main_thread, text_of
 from django_delayed_tasks.support.visible import visible_lines
 
-HELD_ELSEWHERE: Final = 75
-"""Exit code if another process holds the mutex: try again later (EX_TEMPFAIL of sysexits.h)."""
-
 
 class Command(BaseCommand):
     """Runs a command while holding a mutex.
 
-    Exit codes: the command's own, or 128 + n if signal n ended it; 75 if another process holds the mutex, 76 if the
-    mutex was lost and the command was ended, 126 if the command cannot be run, 127 if it does not exist, 1 for any
-    other error.
+    Exit codes: the command's own, or 128 + n if signal n ended it; 75 if another process holds the mutex (EX_TEMPFAIL
+    of sysexits.h), 76 if the mutex was lost and the command was ended, 126 if the command cannot be run, 127 if it does
+    not exist, 1 for any other error.
     """
 
     help = "Run a command while holding a mutex, and end the command if the mutex is lost."
@@ -62,7 +59,7 @@ class Command(BaseCommand):
             code = self._run(given, command)
         except ResourceUnavailable as error:
             self.stderr.write(visible_lines(str(error)))
-            sys.exit(HELD_ELSEWHERE)
+            sys.exit(75)
         except (InvalidTask, DatabaseError) as error:
             raise CommandError(text_of(error, alias)) from None
         if code == LOST:

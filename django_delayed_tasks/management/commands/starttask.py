@@ -30,8 +30,7 @@ from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.visible import visible_lines
 
 MAX_PROCESSES = 1000
-SAME_SIGNAL = 2.0
-"""Seconds within which a second SIGTERM counts as the first: systemd and the supervisor may both send one."""
+"""Executors of one supervisor: more of them are a mistake, and would take all memory."""
 
 NO_MODULES = gettext_lazy("none: no installed app has a module task_handlers, and TASK_HANDLERS names none")
 NONE_IN_MODULES = gettext_lazy("none: %(modules)s registers no handler, and TASK_HANDLERS names none")
@@ -132,7 +131,7 @@ class Command(BaseCommand):
 
     def _run_in_foreground(self, options: ExecutorOptions) -> int:
         is_child = is_supervised()
-        with StopSignals(doubling=SAME_SIGNAL if is_child else 0.0).installed() as signals:
+        with StopSignals(doubling=2.0 if is_child else 0.0).installed() as signals:
             end_with_parent()
             return self._run_one(options, signals) or (FINISHED if is_child else 0)
 

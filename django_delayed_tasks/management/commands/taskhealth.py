@@ -23,11 +23,8 @@ from django_delayed_tasks.stats.runs import rates_of
 from django_delayed_tasks.support.durations import duration_text
 from django_delayed_tasks.support.visible import visible, visible_lines
 
-UNHEALTHY = 1
 MAX_QUEUES = 3
-"""The most queues, or codes with a limit, that are named."""
-UNKNOWN = 3
-"""The exit code if the database cannot be asked."""
+"""The most queues, or codes, that are named for each problem: it is one line."""
 
 
 class Command(BaseCommand):
@@ -73,10 +70,10 @@ class Command(BaseCommand):
             problem = text_of(error, given["database"]).partition("\n")[0] or type(error).__name__
             why = _("the database cannot be asked: %s") % problem
             self.stdout.write(visible(f"UNKNOWN: {why}"))
-            sys.exit(UNKNOWN)
+            sys.exit(3)
         self.stdout.write(visible(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {', '.join(good)}"))
         if wrong:
-            sys.exit(UNHEALTHY)
+            sys.exit(1)
 
 
 def _found(seen: Look, given: dict[str, Any]) -> tuple[list[str], list[str]]:

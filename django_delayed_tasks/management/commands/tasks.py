@@ -23,11 +23,6 @@ from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.support.durations import past_text
 from django_delayed_tasks.support.visible import visible, visible_lines
 
-WRONG: Final = 2
-"""Exit code if the arguments are wrong, as that of argparse."""
-NOTHING: Final = 3
-"""Exit code if no task was found, or none was changed."""
-LATEST_RUNS: Final = 10
 ACTIONS: Final = {
     AddAction.CREATED: pgettext_lazy("what adding did", "created"),
     AddAction.REPLACED: pgettext_lazy("what adding did", "replaced"),
@@ -52,15 +47,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **given: Any) -> None:
         verb: str = given["verb"]
-        refuse_unknown(given["database"], returncode=WRONG)
+        refuse_unknown(given["database"], returncode=2)
         try:
             found = self._do(verb, given)
         except InvalidTask as error:
-            raise CommandError(visible_lines(str(error)), returncode=WRONG) from None
+            raise CommandError(visible_lines(str(error)), returncode=2) from None
         except (TaskException, DatabaseError) as error:
             raise CommandError(text_of(error, given["database"])) from None
         if not found:
-            sys.exit(NOTHING)
+            sys.exit(3)
 
     def _do(self, verb: str, given: dict[str, Any]) -> bool:
         """Do what the verb says; return whether there was such a task."""
@@ -100,7 +95,7 @@ class Command(BaseCommand):
     def _show(self, given: dict[str, Any]) -> bool:
         task = selection.named(given).first()
         code, number = (task.biz_code, task.biz_num) if task else (given["code"], given["number"])
-        runs = list(api._runs_of(code, str(number), given["database"])[:LATEST_RUNS])
+        runs = list(api._runs_of(code, str(number), given["database"])[:10])
         now = read_now(api.database(given["database"]))
         if task is None:
             self._show_ended(runs, given)

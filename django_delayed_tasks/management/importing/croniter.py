@@ -14,9 +14,10 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.management.importing.moving import NotMoved
 from django_delayed_tasks.triggers import Cron
 
-COMPARED = 200
+COMPARED = 400
+"""The times for which a trigger is compared with another library's: of one that runs daily, those of a year."""
 STEP = timedelta(days=2, hours=1, minutes=1, seconds=7)
-"""The number of moments, and the time between them, for which the next times are compared."""
+"""The time between the moments whose next times are compared: it passes through all days, hours and minutes."""
 
 
 def trigger_of(expression: str, zone: str, since: datetime) -> tuple[Cron, list[str]]:

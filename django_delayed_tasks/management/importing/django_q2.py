@@ -15,6 +15,7 @@ from django_q.models import OrmQ, Schedule
 from django_q.utils import localtime
 
 from django_delayed_tasks.management.importing import croniter
+from django_delayed_tasks.management.importing.croniter import COMPARED
 from django_delayed_tasks.management.importing.moving import Move, NotMoved, function_of
 from django_delayed_tasks.triggers import Cron, Interval, Misfire, Trigger, next_time
 from django_delayed_tasks.triggers.values import MAX_CAUGHT_UP
@@ -22,18 +23,17 @@ from django_delayed_tasks.triggers.values import MAX_CAUGHT_UP
 OPTIONS = frozenset(
     ("hook", "save", "sync", "cached", "ack_failure", "iter_count", "iter_cached", "chain", "broker", "timeout")
 )
-"""What django-q2 takes out of the keyword arguments: the function does not get it."""
+"""The keyword arguments that django-q2 takes for itself: the function does not get it."""
 QUEUE = ("cluster", "broker_name")
 UNNEEDED = frozenset(("group", "task_name", "save", "cached", "ack_failure"))
 """The options that only say how a result is kept, or whether a run that failed is repeated."""
 MONTHS = {"M": 1, "BM": 2, "Q": 3, "Y": 12}
-COMPARED = 400
-"""The number of times for which a trigger is compared with django-q2's own next times."""
 MAX_REPEATS = 10_000
+"""Repeats that are counted: each is computed for the time after the last one."""
 
 
 class Call(NamedTuple):
-    """How django-q2 calls the function."""
+    """The call that django-q2 makes of the function."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]

@@ -14,17 +14,17 @@ from django_delayed_tasks.handlers.named_code import task_named
 
 
 class NotMoved(Exception):
-    """A row stays where it is; the message says why."""
+    """A row, or an entry of beat, stays where it is; the message says why, and what to do instead."""
 
 
 class Move(NamedTuple):
-    """What a row becomes: a task function with what ``using`` chose, and its arguments."""
+    """The task that a row becomes: a task function with what ``using`` chose, and its arguments."""
 
     task: Any
     args: Sequence[Any]
     kwargs: dict[str, Any]
     changes: Sequence[str] = ()
-    """What is different from before, as sentences without a period."""
+    """The differences from before, as sentences without a period."""
 
 
 def moved(row: Any, move_of: Any, dry_run: bool) -> str:

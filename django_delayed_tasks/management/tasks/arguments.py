@@ -15,7 +15,7 @@ from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.support.spans import parse_moment, parse_span, parse_when
 
 STDIN = "-"
-"""What stands for standard input, where a value must not be seen in the list of processes."""
+"""The argument that stands for standard input, where a value must not be seen in the list of processes."""
 STATUSES = ("pending", "running", "failed", "paused")
 
 

@@ -1,4 +1,4 @@
-"""What ``manage.py tasks`` writes: rows as aligned text, or as JSON; hidden values are hidden here, too."""
+"""The output of ``manage.py tasks``: rows as aligned text, or as JSON; hidden values are hidden here, too."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -28,8 +28,6 @@ RUN_FIELDS = (
 )  # fmt: skip
 _REDACTED = ("biz_ext", "result")
 _IN_LINES = "last_error"
-MAX_TIMES = 3
-"""The most times that are shown of a recurring task."""
 
 
 def task_as_dict(task: Task) -> dict[str, Any]:
@@ -125,7 +123,7 @@ def next_times(task: Task, now: datetime) -> list[datetime]:
     """Return the next times of a recurring task, a few; none if its trigger is not valid."""
     plan = plan_of(task, now)
     try:
-        return plan.times(MAX_TIMES) if plan else []
+        return plan.times(3) if plan else []
     except InvalidTrigger:
         return []
 

@@ -1,11 +1,11 @@
-"""What the verbs of ``manage.py tasks`` that change tasks do; each returns how many tasks it changed."""
+"""The verbs of ``manage.py tasks`` that change tasks; each returns how many tasks it changed."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
@@ -47,40 +47,33 @@ def add(given: dict[str, Any]) -> AddResult:
     return api.add_task(task, if_exists=given["if_exists"], once=given["once"], using=given["database"])
 
 
+CANCEL: Any = ngettext_lazy(
+    "Cancel %(count)d task of %(code)s? This cannot be undone.",
+    "Cancel %(count)d tasks of %(code)s? This cannot be undone.",
+    "count",
+)
+CANCELLED: Any = ngettext_lazy(
+    "%d task was cancelled, or is stopping if it was running.",
+    "%d tasks were cancelled, or are stopping if they were running.",
+)
+RETRIED: Any = ngettext_lazy("%d failed task is pending again.", "%d failed tasks are pending again.")
+RESCHEDULE: Any = ngettext_lazy(
+    "Reschedule %(count)d task of %(code)s? Its present time is not kept.",
+    "Reschedule %(count)d tasks of %(code)s? Their present times are not kept.",
+    "count",
+)
+RESCHEDULED: Any = ngettext_lazy("%d task was rescheduled.", "%d tasks were rescheduled.")
+
+
 def cancelling(given: dict[str, Any]) -> Change:
     """Return the change of the verb ``cancel``."""
     tasks = selection.selected(given)
-    return Change(tasks, verbs.CANCEL, _asked_to_cancel(tasks, given), _cancelled)
-
-
-def _asked_to_cancel(tasks: "QuerySet[Task]", given: dict[str, Any]) -> str:
-    if given["yes"] or given["dry_run"]:
-        return ""
-    count = tasks.count()
-    text = ngettext(
-        "Cancel %(count)d task of %(code)s? This cannot be undone.",
-        "Cancel %(count)d tasks of %(code)s? This cannot be undone.",
-        count,
-    )
-    return text % {"count": count, "code": given["code"]} if count else ""
-
-
-def _cancelled(count: int) -> str:
-    text = ngettext(
-        "%d task was cancelled, or is stopping if it was running.",
-        "%d tasks were cancelled, or are stopping if they were running.",
-        count,
-    )
-    return text % count
+    return Change(tasks, verbs.CANCEL, _question(CANCEL, tasks, given), lambda count: CANCELLED % count)
 
 
 def retrying(given: dict[str, Any]) -> Change:
     """Return the change of the verb ``retry``."""
-    return Change(selection.failed(given), verbs.RETRY, "", _retried)
-
-
-def _retried(count: int) -> str:
-    return ngettext("%d failed task is pending again.", "%d failed tasks are pending again.", count) % count
+    return Change(selection.failed(given), verbs.RETRY, "", lambda count: RETRIED % count)
 
 
 def running_now(given: dict[str, Any]) -> Change:
@@ -97,28 +90,20 @@ def rescheduling(given: dict[str, Any]) -> Change:
     tasks = selection.selected(given)
     if given["by"] is not None:
         verb = verbs.rescheduling_by(valid_offset(given["by"], "by"))
-        return Change(tasks, verb, _asked_to_move(tasks, given), _rescheduled)
+        question = _question(RESCHEDULE, tasks, given) if given["number"] is None else ""
+        return Change(tasks, verb, question, lambda count: RESCHEDULED % count)
     if given["when"] is UNCHANGED:
         raise InvalidTask("when", None, "give either --when or --by")
     if given["number"] is None:
         raise InvalidTask("number", None, "--when is for one task: name its number, or move many with --by")
-    return Change(tasks, verbs.rescheduling(valid_when(given["when"])), "", _rescheduled)
+    return Change(tasks, verbs.rescheduling(valid_when(given["when"])), "", lambda count: RESCHEDULED % count)
 
 
-def _asked_to_move(tasks: "QuerySet[Task]", given: dict[str, Any]) -> str:
-    if given["number"] is not None or given["yes"] or given["dry_run"]:
+def _question(text: Any, tasks: "QuerySet[Task]", given: dict[str, Any]) -> str:
+    if given["yes"] or given["dry_run"]:
         return ""
     count = tasks.count()
-    text = ngettext(
-        "Reschedule %(count)d task of %(code)s? Its present time is not kept.",
-        "Reschedule %(count)d tasks of %(code)s? Their present times are not kept.",
-        count,
-    )
-    return text % {"count": count, "code": given["code"]} if count else ""
-
-
-def _rescheduled(count: int) -> str:
-    return ngettext("%d task was rescheduled.", "%d tasks were rescheduled.", count) % count
+    return str(text % {"count": count, "code": given["code"]}) if count else ""
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], Change]] = {

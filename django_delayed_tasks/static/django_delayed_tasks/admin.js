@@ -1,10 +1,4 @@
 "use strict";
-// A page of an action in portions submits the next portion.
-const next = document.querySelector("form[data-ddt-continue]");
-if (next) {
-    next.requestSubmit();
-}
-
 // The top of the page of a task that is running or due is refreshed, unless the page is hidden.
 const PERIOD = 3000;
 

@@ -1,1 +1,1 @@
-"""What an executor takes: it reads the agenda, claims due tasks, and hands each to its run as a ``ClaimedTask``."""
+"""Claims: an executor reads the agenda, claims due tasks, and passes each to its run as a ``ClaimedTask``."""

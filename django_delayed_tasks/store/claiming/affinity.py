@@ -21,8 +21,8 @@ Rows = list[tuple[Any, ...]]
 _ID, _CLAIM_AT = COLUMNS.index("id"), COLUMNS.index("claim_at")
 
 _MIXED = 2**16
-OWN = 20_251
-OTHERS = (25_717, 31_337, 12_979, 28_657, 17_711, 30_031, 14_639, 22_699)
+"""The range of a mixed id: products of two such numbers fit every integer type."""
+OWN, OTHERS = 20_251, (25_717, 31_337, 12_979, 28_657, 17_711, 30_031, 14_639, 22_699)
 """Hash multipliers: ``OWN`` assigns a task to its preferred executor; ``OTHERS`` rotate every second when executors
 steal, so that no task stays assigned to an executor that does not take it.
 """
@@ -49,7 +49,7 @@ def share(request: ClaimRequest, multiplier: int = OWN, task_id: str = "id") -> 
 STEAL_STEP, CONTESTED_STEAL = 8, 2
 """Steal size: start at 8 rows, grow by 8 after each uncontested steal; 2 when stealing itself is contested."""
 LEFT_BEHIND = timedelta(seconds=10)
-"""How much longer other executors' tasks may wait than this executor's own; beyond that they are claimed first."""
+"""The time by which other executors' tasks may wait longer than this one's own; beyond that they are claimed first."""
 _steal_sizes: dict[tuple[str, int], int] = {}
 """By alias and executor: the steal size."""
 

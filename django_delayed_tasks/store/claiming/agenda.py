@@ -22,6 +22,7 @@ from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.lanes import BLOCKED, is_limited
 from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
+from django_delayed_tasks.vendors import vendor_of
 
 LevelKey = tuple[str, str, int]
 """A level as (lane, queue, priority)."""
@@ -37,7 +38,7 @@ class Level(NamedTuple):
 
     @property
     def key(self) -> LevelKey:
-        """What tells the level from all others."""
+        """The key that tells the level from all others."""
         return self.lane, self.queue, self.priority
 
 
@@ -73,12 +74,12 @@ def blocked_levels(alias: str) -> list[Level]:
     """Return every level of every lane that has blocked tasks, those of paused queues too."""
     dialect = dialect_of(connections[alias])
     # On a cluster the node must have seen what others have blocked.
-    return decisively(alias, lambda cursor: _SCANS[dialect.connection.vendor](cursor, dialect, _BLOCKED)[:-1])
+    return decisively(alias, lambda cursor: _SCANS[vendor_of(dialect.connection)](cursor, dialect, _BLOCKED)[:-1])
 
 
 def full_scan(cursor: CursorWrapper, dialect: Dialect) -> Agenda:
     """Read the agenda by a full scan."""
-    *levels, (paused, _, now, _) = _SCANS[dialect.connection.vendor](cursor, dialect, _UNBLOCKED)
+    *levels, (paused, _, now, _) = _SCANS[vendor_of(dialect.connection)](cursor, dialect, _UNBLOCKED)
     return agenda_of(now, levels, paused, is_complete=True)
 
 

@@ -37,7 +37,7 @@ MAX_KNOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class KnownLevels:
-    """What earlier agendas have shown.
+    """The levels that earlier agendas have shown.
 
     ``watermarks`` has, for each level in use, a moment before which nothing claimable is expected; ``idle`` are the
     levels that had no task at ``since``, which is a little before the agenda that showed it was read.
@@ -50,7 +50,7 @@ class KnownLevels:
 
 @dataclass(frozen=True, slots=True)
 class _LookResult:
-    """What a look found.
+    """The result of a look.
 
     ``earliest`` has the earliest claimable moment of each known level that has tasks, ``strangers`` some of the levels
     of plain tasks that were not known, and ``paused`` the paused queues as JSON text.

@@ -11,13 +11,13 @@ from typing import Any, Literal, NamedTuple
 
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS
 from django_delayed_tasks.store.sql.dialects import Dialect
-from django_delayed_tasks.store.sql.fences import LAST_VERSION
+from django_delayed_tasks.store.sql.fences import MAX_VERSION
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """What one executor asks for from one level.
+    """The request of one executor for tasks of one level.
 
     Attributes:
         watermark: a moment before which nothing claimable is expected; None if it is unknown.
@@ -44,7 +44,7 @@ class ClaimRequest:
 
 
 MARGIN = timedelta(seconds=5)
-"""How far the watermark of a level stays behind its earliest pending task. A row below the watermark, of a transaction
+"""The time by which a level's watermark is behind its earliest pending task. A row below it, of a transaction
 that was committed late, is found by the next full scan."""
 _FIRST = datetime.min.replace(tzinfo=UTC)
 
@@ -101,7 +101,7 @@ def candidates(
     table, level, parameters, order = rows_of(dialect, request.queue, request.priority, request.lane)
     conditions = [level, f"claim_at <= {dialect.later(request.ahead) if request.ahead else dialect.now}"]
     # Incrementing past the column's maximum (in a row written by other means) would fail the whole claim.
-    conditions.append(f"version < {LAST_VERSION} AND attempts < {2**31 - 1}")
+    conditions.append(f"version < {MAX_VERSION} AND attempts < {2**31 - 1}")
     if request.watermark:
         conditions.append(f"claim_at >= {dialect.moment_literal(request.watermark)}")
     if request.excluded:

@@ -19,16 +19,14 @@ from django_delayed_tasks.store.claiming.agenda import read_agenda as agenda_of
 from django_delayed_tasks.store.claiming.request import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.lanes import BLOCKED, code_of
+from django_delayed_tasks.store.sql.portions import MAX_PARTS, portions
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
 COUNTED: Final = 1000
 """The bound up to which rows are counted."""
-MAX_PAUSED: Final = 100
-"""The most paused queues that are examined."""
 MAX_LEVELS: Final = 200
-"""The most levels whose tasks are counted or read."""
-_ONE_STATEMENT: Final = 50
+"""The most levels whose tasks are counted or read, and the most paused queues that are examined."""
 
 
 def read_agenda(alias: str) -> Agenda:
@@ -55,8 +53,8 @@ def count_due(alias: str, agenda: Agenda) -> dict[Level, int]:
     """Return how many tasks of each level are due, exact up to ``COUNTED``, of at most ``MAX_LEVELS`` levels."""
     due = [level for level in agenda.levels if level.earliest <= agenda.now][:MAX_LEVELS]
     counts: list[int] = []
-    for start in range(0, len(due), _ONE_STATEMENT):
-        counts += _counts(alias, due[start : start + _ONE_STATEMENT], agenda.now)
+    for some in portions(due, MAX_PARTS):
+        counts += _counts(alias, some, agenda.now)
     return dict(zip(due, counts, strict=True))
 
 
@@ -145,8 +143,7 @@ def read_first(alias: str, agenda: Agenda, most: int) -> list[Waiting]:
 
 def _first_of(alias: str, levels: Sequence[Level], most: int, only: str) -> Iterator[list[Waiting]]:
     """Yield the first tasks under a condition, in order, of each level; many levels are read by one statement."""
-    for start in range(0, len(levels), _ONE_STATEMENT):
-        some = levels[start : start + _ONE_STATEMENT]
+    for some in portions(levels, MAX_PARTS):
         found: list[list[Waiting]] = [[] for _ in some]
         for number, task in _read_first(alias, some, most, only):
             found[number].append(task)

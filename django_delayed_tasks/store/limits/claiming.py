@@ -9,7 +9,7 @@ an executor that was stopped in the middle of its claim holds up the others.
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
@@ -23,9 +23,6 @@ from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.tables import PENDING, RESOURCE, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, decisively
-
-MAX_PLACES: Final = 50
-"""The places that are read in one statement."""
 
 
 class Place(NamedTuple):
@@ -71,7 +68,7 @@ def read_places(alias: str, executor: int, places: Mapping[Place, int], rescues_
 
 
 class ClaimChoice(NamedTuple):
-    """What is to be claimed and blocked.
+    """The tasks to be claimed and blocked.
 
     Attributes:
         tasks: the tasks to claim, as they will be once they are claimed.
@@ -88,7 +85,7 @@ class ClaimChoice(NamedTuple):
 
 
 class ClaimResult(NamedTuple):
-    """What has become of the tasks.
+    """The result of a claim of limited tasks.
 
     Attributes:
         won: the tasks that are now RUNNING in this executor's name.

@@ -1,4 +1,4 @@
-"""How notices travel on each database, after the commit, to executors in other processes."""
+"""The ways of notices on each database, after the commit, to executors in other processes."""
 
 from types import ModuleType
 from typing import Final, Protocol

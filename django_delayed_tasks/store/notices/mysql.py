@@ -30,6 +30,7 @@ _LOCK: Final = "CONCAT('ddt', SHA2(CONCAT(DATABASE(), '/', {name}), 224))"
 _ENDED: Final = 1317
 """MariaDB's error for a statement that KILL ended; MySQL returns 1 from SLEEP."""
 _NO_SUCH_CONNECTION: Final = 1094
+"""The error for a connection to KILL that has gone."""
 _BLOCKS: Final = "its driver cannot wait without blocking; mysqlclient can"
 _PROXIED: Final = "a proxy is in front of the database: let executors connect to the server itself"
 

@@ -18,10 +18,6 @@ from django_delayed_tasks.store import notices
 from django_delayed_tasks.store.notices import CannotListen, Notice
 
 SUFFIX: Final = "-notices"
-LONGEST: Final = 4096
-"""Bytes read of a datagram: more than a queue's name takes."""
-TRIES: Final = 5
-"""How often a folder is made that other listeners remove when they end."""
 
 
 def can_notify(alias: str) -> bool:
@@ -93,7 +89,7 @@ class Subscription:
     def _bind(self, database: str) -> None:
         mode = os.stat(database).st_mode & 0o777
         self._socket.setblocking(False)
-        for tries_left in reversed(range(TRIES)):
+        for tries_left in reversed(range(5)):
             try:
                 self._make_folder()
                 for _ in _listeners(self._folder):
@@ -119,7 +115,7 @@ class Subscription:
         notices = []
         with suppress(BlockingIOError):
             while True:
-                notices.append(Notice.parsed(self._socket.recv(LONGEST)))
+                notices.append(Notice.parsed(self._socket.recv(4096)))  # more bytes than a queue's name
         return notices
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ class KeepsData(IntEnum):
 
 
 class End(NamedTuple):
-    """What the history says of how a run ended; ``result`` is JSON text.
+    """The end of a run as the history has it; ``result`` is JSON text.
 
     ``exception`` is the path of the class of the exception that ended the run. ``stood_for``: the time that the run of
     a recurring task was for, if it is not the row's.

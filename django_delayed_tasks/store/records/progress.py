@@ -16,7 +16,7 @@ from django_delayed_tasks.store.sql.transactions import atomically
 
 
 class Report(NamedTuple):
-    """How far a run has come: ``fraction`` from 0 to 1, and a ``note`` for people to read."""
+    """The progress of a run: ``fraction`` from 0 to 1, and a ``note`` for people to read."""
 
     fraction: float
     note: str
@@ -36,7 +36,7 @@ def report_of(fraction: Any, note: Any) -> Report:
 
 
 class ReportResult(NamedTuple):
-    """What became of reports: claims whose rows are locked by another transaction, and claims that are gone."""
+    """The result of writing reports: claims whose rows are locked by another transaction, and claims that are gone."""
 
     waiting: set[Claim]
     lost: set[Claim]

@@ -10,6 +10,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.portions import MAX_PURGED
 from django_delayed_tasks.store.sql.tables import RUN, SUCCESS
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 
@@ -39,7 +40,7 @@ ALL: Final = AllBut(frozenset())
 
 
 class PurgeResult(NamedTuple):
-    """What one call of :func:`purge` did: the number of rows ``deleted``, and the id after which the next continues."""
+    """The result of one :func:`purge`: the number of rows ``deleted``, and the id after which the next continues."""
 
     deleted: int
     position: int
@@ -54,7 +55,7 @@ def purge(
     older_than: timedelta,
     codes: Container[str],
     after: int = 0,
-    batch_size: int = 1000,
+    batch_size: int = MAX_PURGED,
     rows_of: Aging = RUNS,
 ) -> PurgeResult:
     """Read at most ``batch_size`` rows with ids above ``after``; delete those of the ``codes`` that are old enough.
@@ -76,7 +77,7 @@ def purge(
     return PurgeResult(len(old), position, len(passed) < batch_size, young)
 
 
-def count_old(alias: str, older_than: timedelta, codes: Container[str], batch_size: int = 1000) -> int:
+def count_old(alias: str, older_than: timedelta, codes: Container[str], batch_size: int = MAX_PURGED) -> int:
     """Return how many rows calls of :func:`purge` would delete, one for each portion of the history."""
     reader = _Reader(alias, RUNS, older_than)
     count = after = 0
@@ -97,7 +98,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Reader:
-    """What is read of one table for its purge."""
+    """The part of one table that is read for its purge."""
 
     alias: str
     rows_of: Aging

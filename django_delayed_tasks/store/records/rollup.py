@@ -17,22 +17,18 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.models.rollups import BOUNDS, ERROR_LENGTH, LATE, TOOK
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.escapes import in_ascii
+from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import STATISTIC
 from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_one_statement
 
-MINUTE: Final = 60
-HOUR: Final = 3600
-DAY: Final = 86_400
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+"""The grains, as they are stored: seconds of a period."""
 KEPT: Final[Mapping[int, timedelta]] = {
     MINUTE: timedelta(hours=26),
     HOUR: timedelta(days=32),
     DAY: timedelta(days=400),
 }
-"""How long the rows of each grain are kept."""
-_AT_ONCE: Final = 200
-"""Rows of one statement."""
-_MICROSECOND: Final = timedelta(microseconds=1)
-_NONE: Final = timedelta()
+"""The time for which the rows of each grain are kept."""
 FINE: Final = (timedelta(milliseconds=1), timedelta(milliseconds=3))
 """Bounds below the first one of the rollup, which only counts in memory have: metrics tell them apart."""
 CELL_BOUNDS: Final = (*FINE, *BOUNDS)
@@ -46,7 +42,7 @@ _UNKNOWN: Final = (0,) * len(FINE)
 
 
 Key = tuple[str, int, str]
-"""What runs are counted by: code, outcome, and error, which is empty unless they failed."""
+"""The columns by which runs are counted: code, outcome, and error, which is empty unless they failed."""
 
 
 @dataclass(slots=True)
@@ -54,10 +50,10 @@ class Cell:
     """The count of runs of one key, with how late they started and how long they took, by ``CELL_BOUNDS``."""
 
     runs: int = 0
-    late_sum: timedelta = _NONE
-    late_max: timedelta = _NONE
-    took_sum: timedelta = _NONE
-    took_max: timedelta = _NONE
+    late_sum: timedelta = timedelta()
+    late_max: timedelta = timedelta()
+    took_sum: timedelta = timedelta()
+    took_max: timedelta = timedelta()
     late: list[int] = field(default_factory=lambda: [0] * (len(CELL_BOUNDS) + 1))
     took: list[int] = field(default_factory=lambda: [0] * (len(CELL_BOUNDS) + 1))
 
@@ -67,19 +63,19 @@ class Cell:
         if late:
             least, most = min(late), max(late)
             _sort_into(self.late, late, least, most)
-            self.late_sum += sum(late if least >= _NONE else [max(one, _NONE) for one in late], _NONE)
+            self.late_sum = sum(late if least.days >= 0 else [max(one, timedelta()) for one in late], self.late_sum)
             self.late_max = max(self.late_max, most)
         if took:
             most = max(took)
             _sort_into(self.took, took, min(took), most)
-            self.took_sum += sum(took, _NONE)
+            self.took_sum = sum(took, self.took_sum)
             self.took_max = max(self.took_max, most)
 
     def values(self) -> tuple[int, ...]:
         """Return the values of the columns ``_SUMS`` and ``_MAXIMA``."""
         late, took = folded(self.late), folded(self.took)
-        sums = (self.runs, self.late_sum // _MICROSECOND, self.took_sum // _MICROSECOND, *late, *took)
-        return (*sums, self.late_max // _MICROSECOND, self.took_max // _MICROSECOND)
+        sums = (self.runs, self.late_sum // timedelta.resolution, self.took_sum // timedelta.resolution, *late, *took)
+        return (*sums, self.late_max // timedelta.resolution, self.took_max // timedelta.resolution)
 
 
 def _sort_into(buckets: list[int], durations: Sequence[timedelta], least: timedelta, most: timedelta) -> None:
@@ -134,8 +130,7 @@ def _add(cursor: CursorWrapper, alias: str, counts: Mapping[Key, Cell], now: dat
         for grain in KEPT
         for key, cell in held.items()
     )
-    for first in range(0, len(rows), _AT_ONCE):
-        some = rows[first : first + _AT_ONCE]
+    for some in portions(rows):
         statement = _insert(connections[alias].vendor, len(some), _assignments(alias))
         cursor.execute(statement, [value for row in some for value in row])
 
@@ -258,10 +253,10 @@ def _cell(values: Sequence[int]) -> Cell:
     late_max, took_max = values[-2:]
     return Cell(
         runs,
-        late_sum * _MICROSECOND,
-        late_max * _MICROSECOND,
-        took_sum * _MICROSECOND,
-        took_max * _MICROSECOND,
+        late_sum * timedelta.resolution,
+        late_max * timedelta.resolution,
+        took_sum * timedelta.resolution,
+        took_max * timedelta.resolution,
         [*_UNKNOWN, *late],
         [*_UNKNOWN, *took],
     )

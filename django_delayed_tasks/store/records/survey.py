@@ -22,12 +22,14 @@ from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 from django_delayed_tasks.triggers import Trigger, parse_stored
+from django_delayed_tasks.vendors import vendor_of
 
 NAME: Final = "survey"
 """The name of the row."""
 BY_MINUTE: Final = timedelta(hours=25)
-"""How far ahead due times are told apart by the minute; further ahead they are by the hour."""
+"""The time ahead for which due times are told apart by the minute; further ahead they are by the hour."""
 BY_HOUR: Final = timedelta(days=32)
+"""The time ahead of the last due times that are told apart: the forecast of a month."""
 LATER: Final = -1
 """Stands for the minute of a task that is not pending, that is due later than ``BY_HOUR``, or that recurs."""
 
@@ -60,7 +62,7 @@ class Recurring(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """What one range of primary keys holds; ``last`` is the last key of it, None if the table ends before it."""
+    """The contents of one range of primary keys; ``last`` is the last key of it, None if the table ends before it."""
 
     last: int | None
     tasks: list[Found]
@@ -69,7 +71,7 @@ class Portion(NamedTuple):
 
 @dataclass
 class Survey:
-    """What the portions so far have shown; times are minutes since 1970."""
+    """The sum of the portions so far; times are minutes since 1970."""
 
     began: datetime
     position: int = 0
@@ -118,7 +120,7 @@ def _range(after: int, last: int | None) -> str:
 
 def _tasks(cursor: CursorWrapper, alias: str, began: datetime, after: int, last: int | None) -> list[Found]:
     dialect = dialect_of(connections[alias])
-    minutes = _MINUTES[connections[alias].vendor]
+    minutes = _MINUTES[vendor_of(connections[alias])]
     minute = (
         f"CASE WHEN status <> {PENDING} OR trigger_text IS NOT NULL OR claim_at >= %s THEN {LATER}"
         f" WHEN claim_at < %s THEN {minutes} ELSE {minutes} - MOD({minutes}, 60) END"
@@ -193,7 +195,7 @@ def summed(counts: Iterable[Counter[int]]) -> Counter[int]:
 MAX_TRIGGERS: Final = 400
 """The most triggers that are projected, those of the most tasks."""
 MIN_STEPS: Final = 50
-_HOUR: Final = 60
+"""Times of each trigger that are computed at least, so that its rate is known."""
 
 
 def project(recurring: Collection[Recurring], now: datetime, steps: int = 20_000) -> dict[str, Counter[int]]:
@@ -225,7 +227,7 @@ def _times(trigger: Trigger, after: datetime, now: datetime, most: int) -> Itera
             return
         count += 1
         minute = minute_of(moment)
-        yield (minute if minute < fine else minute - minute % _HOUR), 1
+        yield (minute if minute < fine else minute - minute % 60), 1
     if count == most:
         yield from _continued(
             minute_of(moment) + 1, count / max((moment - after) / timedelta(minutes=1), 1), fine, minute_of(end)
@@ -236,9 +238,9 @@ def _continued(minute: int, rate: float, fine: int, end: int) -> Iterator[tuple[
     """Yield the minutes up to ``fine`` and the hours up to ``end``, at a rate per minute."""
     carried = 0.0
     while minute < end:
-        step = 1 if minute < fine else _HOUR
+        step = 1 if minute < fine else 60
         carried += rate * step
         if carried >= 1:
-            yield (minute if step == 1 else minute - minute % _HOUR), int(carried)
+            yield (minute if step == 1 else minute - minute % 60), int(carried)
             carried -= int(carried)
         minute += step

@@ -26,12 +26,10 @@ LOOK_AHEAD: Final = 64
 """The number of free resources that are looked at."""
 LAST: Final = 2**62
 """The place of a caller that is not in the wait queue: after every waiter."""
-GONE: Final = timedelta(seconds=30)
-"""How long after its expiry a place is deleted."""
 
 
 class View(NamedTuple):
-    """What a caller sees of the wait queue.
+    """The part of the wait queue that a caller sees.
 
     That is how many waiters are ahead of it, whether it is in the wait queue itself, and the free resources as
     (id, version), least recently used first.
@@ -108,8 +106,8 @@ def pass_by(alias: str, wanted: WantedResource, place: int, count: int) -> None:
 
 
 def sweep(alias: str) -> int:
-    """Delete the places of waiters that have died; return their number."""
-    past = dialect_of(connections[alias]).later(-GONE)
+    """Delete the places of waiters that have died, which expired half a minute ago; return their number."""
+    past = dialect_of(connections[alias]).later(-timedelta(seconds=30))
 
     def read(cursor: CursorWrapper) -> list[int]:
         cursor.execute(f"SELECT id FROM {WAITER} WHERE expires_at < {past} ORDER BY id LIMIT 1000")

@@ -6,7 +6,7 @@ more starts. A handler with a ``concurrency_key`` has tokens for each key, creat
 
 import hashlib
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -18,9 +18,10 @@ from django.db.models import DateTimeField
 from django.db.models.expressions import RawSQL
 
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.resources.resources import RESERVED
+from django_delayed_tasks.store.resources.resources import RESERVED, UNUSED
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
+from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.store.sql.transactions import in_one_statement, in_one_write
 
@@ -33,8 +34,6 @@ KEY_STARTS: Final = f"{RESERVED}key-starts."
 """The same for tokens of one key; the code and a hash of the key follow."""
 SPARE: Final = 8
 """Tokens that are read in addition: those that are free first may be locked by an executor that was stopped."""
-UNUSED: Final = timedelta(hours=1)
-"""Tokens of a key that have been free for this long are deleted."""
 
 
 Token = tuple[int, int]
@@ -155,19 +154,16 @@ def _look(alias: str, pool: str, count: int) -> list[Row]:
     return in_one_statement(alias, read)
 
 
-BATCH = 1000
-
-
 def add_missing(alias: str, pool: str, names: Collection[str]) -> None:
     """Create resources of these names, which are free; one that exists already is left as it is."""
     # Free since now, and not since ever: otherwise housekeeping might delete them at once, as long unused.
     now: Any = RawSQL(dialect_of(connections[alias]).now, [], output_field=DateTimeField())
     rows = [Resource(pool=pool, name=name, version=1, busy_before=now) for name in sorted(names)]
-    for start in range(0, len(rows), BATCH):
-        _insert(alias, rows[start : start + BATCH])
+    for some in portions(rows):
+        _insert(alias, some)
 
 
-def _insert(alias: str, rows: list[Resource]) -> None:
+def _insert(alias: str, rows: Sequence[Resource]) -> None:
     resources = Resource.objects.using(alias)
     in_one_write(alias, lambda _: resources.bulk_create(rows, ignore_conflicts=True))
 
@@ -201,8 +197,7 @@ def _unused(names: set[str], count: int) -> list[str]:
 
 def _enable(alias: str, ids: list[int], enabled: bool) -> None:
     resources = Resource.objects.using(alias)
-    for start in range(0, len(ids), BATCH):
-        some = ids[start : start + BATCH]
+    for some in portions(ids):
         in_one_write(alias, partial(_update, resources.filter(pk__in=some), enabled))
 
 

@@ -15,6 +15,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence
+from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.store.sql.transactions import (
     MayTryAgain,
@@ -32,18 +33,18 @@ MUTEXES: Final = "ddt.mutex"
 """The pool that holds the mutexes."""
 RESERVED: Final = "ddt."
 """The prefix of the names of this library's own pools."""
+UNUSED: Final = timedelta(hours=1)
+"""The time after which housekeeping deletes a key's slots and rate tokens: keys may be different each time."""
 
 KEPT: Final = "at_least"
 """The holder of a mutex that was given back, and is not free before the end of its ``at_least``."""
 
 FREE_NOW: Final = "holder = '', task_id = NULL, task_version = NULL"
 """The assignments to a resource that is no longer held."""
-_ONE_STATEMENT = 100
-"""The number of leases in one condition: a chain of a thousand ORs is deeper than SQLite allows."""
 
 
 class WantedResource(NamedTuple):
-    """What a caller wants to lease: any resource of a pool, or the one of this name."""
+    """The resource that a caller wants to lease: any one of a pool, or the one of this name."""
 
     pool: str
     name: str = ""
@@ -69,11 +70,11 @@ class RenewalResult(NamedTuple):
 
 
 Term = tuple[timedelta, datetime | None]
-"""How long a lease lasts: for its ttl, and at least until this moment."""
+"""The duration of a lease: for its ttl, and at least until this moment."""
 
 
 class Details(NamedTuple):
-    """What the holder of a resource can see of it."""
+    """The part of a resource that its holder can see."""
 
     name: str
     payload: Any
@@ -164,8 +165,7 @@ def renew(
     found = RenewalResult(set(), set())
     late: list[tuple[Grant, Term]] = []
     for term, grants in by_term.items():
-        for start in range(0, len(grants), _ONE_STATEMENT):
-            some = grants[start : start + _ONE_STATEMENT]
+        for some in map(list, portions(grants)):
             free = _unlocked(alias, some)
             found.held.update(_extend(alias, free, term))
             if len(free) < len(some):
@@ -278,8 +278,9 @@ def _write(alias: str, sql: str, parameters: Sequence[Any], may_try_again: MayTr
 
 
 FREE_PAGE: Final = 100
+"""Resources that are read at once, in the order in which they are looked at: the first of them mostly fits."""
 BEFORE_ALL: Final = Resource(id=0, busy_before=clock.EPOCH)
-"""What the first page comes after."""
+"""The key that the first page comes after."""
 
 
 def free_page_after(alias: str, pool: str, last: Resource) -> list[Resource]:

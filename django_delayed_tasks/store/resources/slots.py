@@ -7,14 +7,13 @@ finds a slot free takes it by its version.
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from typing import Final, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.resources.rate_tokens import add_missing
-from django_delayed_tasks.store.resources.resources import RESERVED
+from django_delayed_tasks.store.resources.resources import RESERVED, UNUSED
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RESOURCE, RUNNING, TASK
@@ -23,8 +22,7 @@ from django_delayed_tasks.store.sql.transactions import decisively, in_one_write
 SLOTS: Final = f"{RESERVED}slots."
 """The prefix of the slots' pool names; the code follows."""
 MAX_KEY: Final = 100
-UNUSED: Final = timedelta(hours=1)
-"""Slots of a key that have not been taken for this long are deleted."""
+"""Characters of a key that is a slot's name as it is, for people to read; of a longer one it is a hash."""
 
 Slot = tuple[int, int]
 """(id, version); each time it is taken, its version grows by one."""

@@ -1,24 +1,22 @@
-"""How far limits are used up, for pages and commands: read, and nothing locked."""
+"""The use of limits, for pages and commands: read, and nothing locked."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.resources.slots import HOLDER, SLOTS
 from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.portions import MAX_PARTS, portions
 from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
-_ONE_STATEMENT: Final = 50
-"""The pools that are looked at in one statement."""
-
 
 class SlotUse(NamedTuple):
-    """How many slots of a code are held by runs, and how many others were taken a short time ago."""
+    """The number of slots of a code that are held by runs, and of others that were taken a short time ago."""
 
     held: int
     recent: int
@@ -56,7 +54,6 @@ def first_free(alias: str, pools: Iterable[str]) -> dict[str, datetime]:
         return {pool: dialect.to_datetime(moment) for pool, moment in cursor.fetchall()}
 
     found: dict[str, datetime] = {}
-    names = sorted(pools)
-    for start in range(0, len(names), _ONE_STATEMENT):
-        found |= in_one_statement(alias, partial(read, some=names[start : start + _ONE_STATEMENT]))
+    for some in portions(sorted(pools), MAX_PARTS):
+        found |= in_one_statement(alias, partial(read, some=some))
     return found

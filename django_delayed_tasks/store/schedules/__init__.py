@@ -1,1 +1,1 @@
-"""What callers do with a task's schedule: add, reschedule, cancel, pause, edit, find and declare tasks."""
+"""The verbs of callers: add, reschedule, cancel, pause, edit, find and declare tasks."""

@@ -15,15 +15,11 @@ from django_delayed_tasks.store.schedules import add
 from django_delayed_tasks.store.schedules.add import COLUMNS, FRESH
 from django_delayed_tasks.store.schedules.upsert import PREFERRING, upserted
 from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
+from django_delayed_tasks.store.sql.portions import MAX_TEXT
 from django_delayed_tasks.store.sql.tables import STOPPING, TASK
 from django_delayed_tasks.store.sql.transactions import TRIES, atomically
 from django_delayed_tasks.store.validation import Schedule, When
 
-MAX_TEXT = 1_000_000
-"""The largest number of characters of data and numbers in one statement.
-
-A server may limit statements to 16 MB, and a character may take twelve bytes.
-"""
 SENT = (
     Column("biz_code", "text"),
     Column("biz_num", "text"),

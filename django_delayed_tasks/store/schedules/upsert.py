@@ -1,4 +1,4 @@
-"""What an upsert does to an existing row: it replaces the schedule or, while the task runs, defers the new one."""
+"""The effect of an upsert on an existing row: it replaces the schedule or, while the task runs, defers the new one."""
 
 from collections.abc import Callable, Iterator
 from functools import cache

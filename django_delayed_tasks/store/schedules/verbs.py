@@ -17,8 +17,9 @@ from django_delayed_tasks.outcomes import UNCHANGED, Unchanged
 from django_delayed_tasks.states import CancelResult, RunOutcome
 from django_delayed_tasks.store.records.history import record_without_run
 from django_delayed_tasks.store.sql.dialects import SQL, Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import LAST_VERSION, Claim, fence, lock_unchanged
+from django_delayed_tasks.store.sql.fences import MAX_VERSION, Claim, fence, lock_unchanged
 from django_delayed_tasks.store.sql.lanes import OPENED
+from django_delayed_tasks.store.sql.portions import PORTION, portions
 from django_delayed_tasks.store.sql.tables import (
     CARRIED,
     FAILED,
@@ -36,8 +37,6 @@ from django_delayed_tasks.store.validation import When
 from django_delayed_tasks.triggers.values import LAST
 
 IDENTITY: Final = "biz_code = %s AND biz_num = %s"
-PORTION: Final = 500
-"""The most tasks that are changed in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,7 @@ class Verb:
         portion's transaction, because it is claimed, for example, is looked at again, and changed if it still matches.
         """
         ids = sorted(tasks.values_list("id", flat=True))
-        portions = (ids[start : start + PORTION] for start in range(0, len(ids), PORTION))
-        return sum(self._to_portion(tasks.filter(id__in=portion)) for portion in portions)
+        return sum(self._to_portion(tasks.filter(id__in=portion)) for portion in portions(ids, PORTION))
 
     def _to_portion(self, tasks: "QuerySet[Task]", tried: Collection[Claim] = ()) -> int:
         seen = {(task.id, task.version) for task in tasks.only("id", "version")} - set(tried)
@@ -141,7 +139,7 @@ def cancel_one(
     return CancelResult.CANCELLED
 
 
-_CHANGEABLE: Final = f"version < {LAST_VERSION}"
+_CHANGEABLE: Final = f"version < {MAX_VERSION}"
 
 
 def rescheduling(when: When) -> Verb:

@@ -1,1 +1,1 @@
-"""How a claim ends: its run is settled, or it is released or reaped; and the state that the task gets next."""
+"""The end of a claim: its run is settled, or it is released or reaped; and the state that the task gets next."""

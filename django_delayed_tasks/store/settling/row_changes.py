@@ -7,7 +7,7 @@ from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import Dialect
-from django_delayed_tasks.store.sql.fences import LAST_VERSION
+from django_delayed_tasks.store.sql.fences import MAX_VERSION
 from django_delayed_tasks.store.sql.tables import (
     CARRIED,
     FAILED,
@@ -33,7 +33,7 @@ def row_changes(dialect: Dialect, settlement: Settlement, is_deferred: bool) -> 
     """Return the assignments for one locked row, and their parameters."""
     changes = _to_deferred(dialect, settlement) if is_deferred else _WAYS[settlement.then](dialect, settlement)
     if settlement.then in _TAKEN:
-        changes |= {"version": (f"CASE WHEN version < {LAST_VERSION} THEN version + 1 ELSE version END", [])}
+        changes |= {"version": (f"CASE WHEN version < {MAX_VERSION} THEN version + 1 ELSE version END", [])}
     # pause_requested comes last: MySQL evaluates from left to right and sees the values already assigned.
     changes |= {
         "executor": ("0", []),

@@ -25,20 +25,16 @@ from django_delayed_tasks.store.settling.row_changes import row_changes
 from django_delayed_tasks.store.settling.settlement import Settlement, as_stored, keeps_data
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.portions import MAX_TEXT, PORTION
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_transaction, is_lock_timeout
-
-LARGEST = 500
-"""The number of settlements at which a chunk is full."""
-MAX_TEXT = 1_000_000
-"""The number of characters of results and errors at which a chunk is full; a server may limit statements to 16 MB."""
 
 _IS_RUNNING = in_status(RUNNING)
 _Work = Callable[[CursorWrapper], "SettleResult"]
 
 
 class Wait(Enum):
-    """How long to wait for rows and tables that other transactions have locked."""
+    """The time to wait for rows and tables that other transactions have locked."""
 
     FOREVER = auto()
     """As long as the connection allows."""
@@ -48,7 +44,7 @@ class Wait(Enum):
 
 
 class SettleResult(NamedTuple):
-    """What became of the claims that were held, and the claims that remain unsettled because their rows are locked.
+    """The next states of the claims that were held, and the claims that remain unsettled because their rows are locked.
 
     ``claimed``: the tasks that were claimed in the same transaction.
     """
@@ -75,8 +71,8 @@ def settle(
 ) -> SettleResult:
     """Write the end of these runs; rows that stay locked for longer than ``wait`` do not hold up the others.
 
-    For a claim that is no longer held, nothing is written. In the answer, Then.AGAIN also means that a deferred
-    schedule took effect, and Then.GONE that a cancel request did.
+    For a claim that is no longer held, nothing is written. In the answer, NextState.AGAIN also means that a deferred
+    schedule took effect, and NextState.GONE that a cancel request did.
 
     Of two settlements of one claim the first counts. The call is idempotent: it may be repeated when it is unknown
     whether a COMMIT arrived. ``claim_next`` is called in the same transaction, unless rows are locked.
@@ -151,7 +147,7 @@ def _settle_unlocked(cursor: CursorWrapper, alias: str, settlements: Sequence[Se
 
 
 class _DuringRun(NamedTuple):
-    """What callers have done to a task while it ran."""
+    """The changes that callers have made to a task while it ran."""
 
     is_deferred: bool
     is_cancelled: bool
@@ -285,7 +281,7 @@ class Chunk:
         self.settlements.append(settlement)
         if settlement.result or settlement.error:
             self._text += len(settlement.result or "") + len(settlement.error)
-        return len(self.settlements) == LARGEST or self._text > MAX_TEXT
+        return len(self.settlements) == PORTION or self._text > MAX_TEXT
 
 
 def in_chunks(settlements: Iterable[Settlement]) -> Iterator[list[Settlement]]:

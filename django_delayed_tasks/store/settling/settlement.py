@@ -17,12 +17,12 @@ RESULT_CHANGED = "the database cannot store all characters of the result: they w
 
 
 class Settlement(NamedTuple):
-    """How one claim ends: what the history says, and what becomes of the task.
+    """The end of one claim: the outcome for the history, and the next state of the task.
 
     Attributes:
         then: what becomes of the task.
         started: when the run started, by the database's clock; likewise ``finished``.
-        when: the new time for Then.AGAIN and RECUR; a timedelta counts from the settlement.
+        when: the new time for NextState.AGAIN and RECUR; a timedelta counts from the settlement.
         after: the delay for RETRY, RESCUED and RELEASED; for RECUR and AGAIN, the pause after ``when``.
         biz_ext: the data for the next run as JSON text, or None, or UNCHANGED.
         result: JSON text for the history.

@@ -1,1 +1,1 @@
-"""What SQL statements are made of: tables, fences, transactions, and what differs between databases."""
+"""The parts of SQL statements: tables, fences, transactions, and what differs between databases."""

@@ -11,7 +11,7 @@ from django_delayed_tasks.store.sql.tables import TASK
 Claim = tuple[int, int]
 """(task id, version), which identifies one claim: a version is never used again."""
 
-LAST_VERSION = 2**63 - 1
+MAX_VERSION = 2**63 - 1
 """The largest version. Only a row that was written by other means has it; such a row is left as it is."""
 
 

@@ -29,10 +29,8 @@ _of_thread: "dict[int, OfThread]" = {}
 """By thread id: what this package's threads have of their connections."""
 _of_parent: list[list[BaseDatabaseWrapper]] = []
 LEFT_OPEN = "the handler of this run left a transaction open on {!r}: what it wrote there is rolled back"
-_MAX_CHAIN = 20
-"""The causes of an error that are looked at; an error may be its own."""
 losses = 0
-"""How many connections of this process were found to work no longer: when it grows, others may not work either."""
+"""The number of this process's connections that were found to be lost: when it grows, others may not work either."""
 
 
 def keep() -> list[BaseDatabaseWrapper]:
@@ -302,7 +300,7 @@ def note_error(error: BaseException | None) -> None:
 
     Django itself forgets the errors of a transaction once that has been rolled back.
     """
-    for _ in range(_MAX_CHAIN):
+    for _ in range(20):  # an error may be its own cause
         if error is None or isinstance(error, Error):
             break
         error = error.__context__ if error.__cause__ is None else error.__cause__

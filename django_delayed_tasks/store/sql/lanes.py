@@ -15,6 +15,7 @@ UNLIMITED: Final = ("", LOOP)
 """The lanes in which tasks wait for an executor alone."""
 BLOCKED: Final = "~"
 _DIGEST: Final = 32
+"""Characters of the hash of a key in a lane: 128 bits."""
 
 OPENED: Final = f"CASE WHEN SUBSTR(lane, 1, 1) = '{BLOCKED}' THEN SUBSTR(lane, {_DIGEST + 2}) ELSE lane END"
 """The expression for the lane of a row that is no longer blocked."""

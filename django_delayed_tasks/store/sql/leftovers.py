@@ -1,4 +1,4 @@
-"""What a run may leave on a connection of its thread, and in the thread itself, that the next run could meet."""
+"""State that a run may leave on a connection of its thread, or in the thread itself, for the next run to meet."""
 
 from asyncio import _set_running_loop
 from collections.abc import Container

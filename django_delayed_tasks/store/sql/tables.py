@@ -26,7 +26,7 @@ STOPPING: Final = (
 """The condition that a row exists only for its current run: the task was cancelled, and no schedule is deferred."""
 
 CARRIED: Final = ("biz_ext", "queue", "priority", "trigger_text", "expires_at", "once", "trace")
-"""What a schedule brings in addition to its time. While the task runs, a new schedule's values wait in the columns
+"""The columns of a schedule other than its time. While the task runs, a new schedule's values wait in the columns
 ``deferred_*``.
 """
 

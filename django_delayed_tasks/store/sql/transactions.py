@@ -11,7 +11,7 @@ from django.db import DatabaseError, DataError, Error, IntegrityError, connectio
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.sql import galera, kept_connections
+from django_delayed_tasks.store.sql import clusters, kept_connections
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import TASK
 
@@ -20,12 +20,17 @@ MayTryAgain = Callable[[BaseException], bool] | None
 """A function that returns whether trying again may help after an error; None stands for :func:`is_transient`."""
 
 TRIES = 12
+"""Tries of a transaction that a deadlock or the like ends: with the pauses between them, about a second."""
 _REFUSALS = {1048, 1153, 1264, 1265, 1267, 1292, 1300, 1364, 1366, 1406, 1690, 3819, 3854, 4025, *range(3140, 3160)}
 """MySQL's and MariaDB's errors about data; the driver reports most of them as OperationalError, like an outage."""
 _LOCK_TIMEOUTS = {1205, "55P03"}
 AUTO_INCREMENT = 1467
 """MariaDB's error for a deadlock whose victim was waiting for the next value of AUTO_INCREMENT."""
-_CODES = {1213, AUTO_INCREMENT, 1020, 3572, 3101, galera.NOT_READY, "40001", "40P01", *_LOCK_TIMEOUTS}
+_CODES = {1213, AUTO_INCREMENT, 1020, 3572, 3101, *clusters.NOT_READY, "40001", "40P01", *_LOCK_TIMEOUTS}
+_BUSY = ("database is locked", "database table is locked", "Got error 149 ")
+"""The texts of SQLite's errors, and the one with which Group Replication ends a COMMIT for another node's. Its number
+is that of any failed COMMIT, of which others may have taken effect.
+"""
 
 
 def in_transaction(connection: BaseDatabaseWrapper) -> bool:
@@ -48,7 +53,7 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
     """Call ``work(cursor)`` in one transaction: the caller's if there is one, where nothing can be tried again.
 
     Otherwise the work is tried again, with growing pauses, after deadlocks, lock timeouts, serialization failures, a
-    busy SQLite, or a refusal by a Galera cluster; or after the errors that ``may_try_again`` allows. On a cluster it
+    busy SQLite, or a refusal by a cluster; or after the errors that ``may_try_again`` allows. On a cluster it
     sees everything that was committed before, on any node.
 
     Raises:
@@ -80,7 +85,7 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
 def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
     """Call ``work(cursor)`` as :func:`atomically` does, for a single statement, which is a transaction by itself.
 
-    A node of a Galera cluster may be a moment behind: for work for which a fence catches a reading that is too old.
+    A node of a cluster may be a moment behind: for work for which a fence catches a reading that is too old.
     """
     connection = connections[alias]
     is_part = in_transaction(connection)
@@ -169,7 +174,7 @@ def give_up_connection(alias: str, error: BaseException) -> None:
 
 
 def _before_next_try(connection: BaseDatabaseWrapper, error: Error, attempt: int) -> None:
-    if _code(error) == galera.NOT_READY:
+    if _code(error) in clusters.NOT_READY:
         # A new connection may lead to another node.
         connection.close()
     time.sleep(pause(attempt))
@@ -185,7 +190,7 @@ def is_transient(error: BaseException) -> bool:
     """Return whether the same transaction may succeed if it is tried again at once."""
     if not isinstance(error, DatabaseError):
         return False
-    is_busy = "database is locked" in str(error) or "database table is locked" in str(error)
+    is_busy = any(text in str(error) for text in _BUSY)
     return is_busy or _code(error) in _CODES
 
 

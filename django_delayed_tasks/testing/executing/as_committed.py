@@ -13,6 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks.store.sql.transactions import is_in_test_case
 from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.vendors import vendor_of
 
 logger = logger_of(__name__)
 
@@ -59,7 +60,7 @@ class _Statements:
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self._connection = connection
-        self._needs_savepoint = connection.vendor == "postgresql"  # which aborts the transaction at any error
+        self._needs_savepoint = vendor_of(connection) == "postgresql"  # which aborts the transaction at any error
         self._is_inside = False
 
     def __call__(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What stands in for the parts of an executor that have threads or connections of their own."""
+"""Replacements for the parts of an executor that have threads or connections of their own."""
 
 from collections import deque
 

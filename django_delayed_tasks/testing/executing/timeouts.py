@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from threading import Event, Thread
-from typing import Any, Final
+from typing import Any
 
 from django_delayed_tasks.exceptions import ClaimLost, TaskTimeout
 from django_delayed_tasks.executor.running.current_run import CurrentRun
@@ -16,9 +16,6 @@ from django_delayed_tasks.executor.running.watchdog import limit_of
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import lose
 from django_delayed_tasks.testing.faults import Call, calling
-
-LOOK_EVERY: Final = 0.01
-"""Seconds between two looks whether a run has begun, and the call of a coroutine that is to be cancelled."""
 
 
 @contextmanager
@@ -56,14 +53,14 @@ def _refusing_late_ends(running: CurrentRun, original: Call) -> Call:
 
 def _watch(running: CurrentRun, limit: float, ended: Event) -> None:
     while not running.has_begun:
-        if ended.wait(LOOK_EVERY):
+        if ended.wait(0.01):
             return
     if ended.wait(limit) or not running.abandon():
         return
     for task in running.tasks:
         lose(task)
     running.interrupted = TaskTimeout("the run took longer than its handler allows")
-    while not ended.wait(LOOK_EVERY):
+    while not ended.wait(0.01):
         if call := running.call:
             with suppress(RuntimeError):  # the loop is closed, since the run has just ended
                 call.get_loop().call_soon_threadsafe(call.cancel)

@@ -7,10 +7,9 @@ from datetime import timedelta
 from django_delayed_tasks import Task, api
 from django_delayed_tasks.handlers import register_task_handler
 from django_delayed_tasks.models import TaskRun
-from harness.torture import galera_driver
 from harness.torture.calls import database_now
 from harness.torture.cluster import Executor
-from harness.torture.faults.galera import GALERA, cluster_of
+from harness.torture.databases.galera import Galera
 from harness.torture.galera_handlers import CODE, Nothing, claims_told
 from harness.torture.scenario import Scenario, Size, register
 from harness.torture.world import PATIENCE, TICK, Late, World
@@ -31,11 +30,10 @@ class Conflicts(Scenario):
 
     name = "galera-conflicts"
     title = "three executors drain one queue: conflicts at COMMIT, with affinity and without"
-    databases = GALERA
+    databases = frozenset({"galera"})
     sizes = {"short": Size(tasks=2000), "full": Size(tasks=15_000)}
 
     def run(self, world: World) -> None:
-        galera_driver.fail_over(world.database)
         register_task_handler(Nothing)
         for way, (nodes, affinity) in WAYS.items():
             self._drain(world, way, nodes, affinity)
@@ -86,5 +84,6 @@ def _await(predicate: Callable[[], bool]) -> None:
 
 def conflicts(world: World) -> list[int]:
     """Certification failures, and transactions that were aborted for another node's, of all nodes together."""
-    status = [node.status() for node in cluster_of(world).nodes]
+    assert isinstance(world.database, Galera)
+    status = [node.status() for node in world.database.cluster.nodes]
     return [sum(int(one[name]) for one in status) for name in COUNTERS]

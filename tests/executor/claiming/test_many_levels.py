@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from django_delayed_tasks import api, clock
-from django_delayed_tasks.executor.claiming.levels import FRESH, RAREST_BUSY
+from django_delayed_tasks.executor.claiming.levels import FRESH, MAX_PAUSE_BUSY
 from django_delayed_tasks.models import Task
 from tests.executor.parts import Bench, add, handler_of
 
@@ -76,5 +76,5 @@ def test_full_scans_are_made_in_a_storm(slow: Bench) -> None:
     assert slow.poller.reader.scans.seconds_until_next(is_idle=False) > 0
     late = add("late", queue="storm")
     Task._base_manager.filter(pk=late).update(claim_at=clock.host_now() - timedelta(hours=1))
-    most = int(RAREST_BUSY / TICK)  # each poll looks at the clock at least once
+    most = int(MAX_PAUSE_BUSY / TICK)  # each poll looks at the clock at least once
     assert "late" in polled(slow, most + 1)

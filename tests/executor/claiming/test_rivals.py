@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from django_delayed_tasks.executor.claiming.poller import AGAIN, MAX_LOST_RACES
+from django_delayed_tasks.executor.claiming.poller import MAX_LOST_RACES
+from django_delayed_tasks.executor.limits.lanes import AGAIN
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from tests.executor.parts import Bench, add, claim, handler_of, registered

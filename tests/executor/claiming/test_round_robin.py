@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from django_delayed_tasks.executor.claiming.levels import SMALLEST, RoundRobin
+from django_delayed_tasks.executor.claiming.levels import MIN_SHARE, RoundRobin
 from django_delayed_tasks.store.claiming.agenda import Level
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,7 +68,9 @@ def test_what_is_due_in_a_moment_comes_last() -> None:
     assert served(levels, 2) == ["now", "now"]
 
 
-@pytest.mark.parametrize(("equals", "wanted", "share"), [(1, 300, 300), (3, 300, 100), (50, 300, SMALLEST), (50, 8, 8)])
+@pytest.mark.parametrize(
+    ("equals", "wanted", "share"), [(1, 300, 300), (3, 300, 100), (50, 300, MIN_SHARE), (50, 8, 8)]
+)
 def test_what_is_wanted_is_shared_among_equals(equals: int, wanted: int, share: int) -> None:
     levels = RoundRobin(0.2)
     levels.begin([*(level(str(number)) for number in range(equals)), level("other", -1)], NOW)

@@ -134,6 +134,28 @@ def test_threads_are_free_while_more_urgent_tasks_wait_for_the_loop(
     assert bench.awaited.numbers == ["1", "2"]
 
 
+@pytest.mark.parametrize("ends_on_loop", [True, False])
+def test_runs_on_the_loop_hand_slots_on_if_many_of_them_end(
+    bench: LanesBench, on_loop: Callable[..., None], later: Later, ends_on_loop: bool
+) -> None:
+    """Those that end in threads say nothing of them."""
+    on_loop("limited", max_concurrent=1)
+    limited("other")
+    for number in range(4):
+        add(str(number), "limited")
+        add(f"other {number}", "other")
+    bench.turn()
+    assert (bench.awaited.numbers, len(bench.numbers)) == (["0"], 4)
+    for _ in range(2):
+        bench.lanes.room.note_claim(1.0)
+        bench.held.finish([task.claim for task in (bench.awaited.batches[0] if ends_on_loop else bench.running)])
+        later(0.1)
+        bench.tick()
+    lane = bench.lanes.get("limited")
+    assert lane
+    assert len(lane.stock) == (3 if ends_on_loop else 0)
+
+
 def test_of_tasks_that_wait_for_a_thread(make_bench: MakeBench) -> None:
     """Those that were claimed already count."""
     bench = make_bench(threads=2)
@@ -177,7 +199,7 @@ def a_queue() -> RunQueue:
 def test_as_many_more_as_runs_end_during_a_claim(later: Later) -> None:
     later(0.0)
     held = Held(OPTIONS)
-    expected = ExpectedEnds(held)
+    expected = ExpectedEnds(lambda: held.work_done[0])
     for _ in range(50):
         expected.note_claim(0.01)
     assert expected.count == 0
@@ -192,7 +214,7 @@ def test_it_forgets_no_rate_between_two_looks(later: Later) -> None:
     """However often it is asked."""
     later(0.0)
     held = Held(OPTIONS)
-    expected = ExpectedEnds(held)
+    expected = ExpectedEnds(lambda: held.work_done[0])
     for _ in range(50):
         expected.note_claim(0.01)
     for number in range(1, 200):

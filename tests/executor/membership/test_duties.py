@@ -9,7 +9,7 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership import housekeeping as housekeeping_module
-from django_delayed_tasks.executor.membership.housekeeping import TICK
+from django_delayed_tasks.executor.threads.loop import TICK
 from django_delayed_tasks.models import Executor, Resource, Success, Task, TaskRun
 from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store import executors
@@ -71,7 +71,7 @@ def test_a_backlog_is_purged_without_a_pause(
     make_bench: Any, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batch after batch, between which other duties have their turn."""
-    monkeypatch.setattr(housekeeping_module, "PURGE_BATCH", 2)
+    monkeypatch.setattr(housekeeping_module, "MAX_PURGED", 2)
     bench = make_bench(keep_history=DAY)
     runs(5)
     left: list[int] = []

@@ -261,7 +261,7 @@ def test_a_reap_that_always_fails_keeps_no_duty_from_its_turn(bench: Bench, monk
 
 def test_a_success_ahead_of_its_time_does_not_slow_the_purge(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is passed, the next batch follows soon, and it is deleted when its time has come."""
-    monkeypatch.setattr("django_delayed_tasks.executor.membership.housekeeping.PURGE_BATCH", 4)
+    monkeypatch.setattr("django_delayed_tasks.executor.membership.housekeeping.MAX_PURGED", 4)
     now = clock.host_now()
     for number, ago in enumerate((-30, 9, 9, 9, 9, 9, 9, 0)):
         Success.objects.create(biz_code="code", biz_num=str(number), succeeded_at=now - timedelta(days=ago))

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Interval, clock
-from django_delayed_tasks.executor.membership.reaper import MAX_NAMES, Reaper, listed
+from django_delayed_tasks.executor.membership.reaper import Reaper
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import executors
+from django_delayed_tasks.support.durations import MAX_LISTED, listed
 from tests.executor.failure_reports import Told
 from tests.executor.parts import Bench, add, claim, registered
 
@@ -102,6 +103,6 @@ def test_so_is_one_that_recurs_and_it_waits_for_its_next_time(
 
 
 def test_a_long_list_is_cut() -> None:
-    names = [str(number) for number in range(MAX_NAMES + 2)]
-    assert listed(names[:MAX_NAMES]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
+    names = [str(number) for number in range(MAX_LISTED + 2)]
+    assert listed(names[:MAX_LISTED]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
     assert listed(names) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"

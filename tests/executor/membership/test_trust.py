@@ -9,8 +9,9 @@ from django.db import OperationalError, connection
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
-from django_delayed_tasks.executor.membership.lease import TRUSTED_PART, Lease
+from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.leases.lease import TRUSTED_PART
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.sql.tables import EXECUTOR

@@ -81,12 +81,12 @@ def test_a_client_that_sends_a_byte_now_and_then_is_cut_off(
 
 def test_the_slowest_make_room_for_others(serve: Serve, connect: Any) -> None:
     server = serve()
-    slow = [connect(server) for _ in range(3 * pages.MOST)]
+    slow = [connect(server) for _ in range(3 * pages.MAX_CONNECTIONS)]
     for one in slow:
         one.sendall(b"GET /livez HTTP/1.1\r\nX: ")
     assert answer(connect(server)).startswith(b"HTTP/1.0 200")
-    assert all(map(is_closed, slow[: 2 * pages.MOST]))
-    assert len(server._server._since) <= pages.MOST  # type: ignore[attr-defined]
+    assert all(map(is_closed, slow[: 2 * pages.MAX_CONNECTIONS]))
+    assert len(server._server._since) <= pages.MAX_CONNECTIONS  # type: ignore[attr-defined]
 
 
 def test_they_take_few_descriptors(serve: Serve, connect: Any) -> None:
@@ -94,7 +94,7 @@ def test_they_take_few_descriptors(serve: Serve, connect: Any) -> None:
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else pytest.skip("there is no /proc")
     slow = [connect(server) for _ in range(100)]
     answer(connect(server))
-    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before + len(slow) + 1 + pages.MOST)
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before + len(slow) + 1 + pages.MAX_CONNECTIONS)
 
 
 def test_pages_that_are_being_made_are_not_cut_off(serve: Serve, connect: Any) -> None:
@@ -106,10 +106,10 @@ def test_pages_that_are_being_made_are_not_cut_off(serve: Serve, connect: Any) -
         return Page(200, PLAIN, b"made")
 
     server = serve(slow=slow_page)
-    waiting = [connect(server) for _ in range(pages.MOST)]
+    waiting = [connect(server) for _ in range(pages.MAX_CONNECTIONS)]
     for one in waiting:
         one.sendall(b"GET /slow HTTP/1.1\r\n\r\n")
-    wait_until(lambda: len(begun) == pages.MOST)
+    wait_until(lambda: len(begun) == pages.MAX_CONNECTIONS)
     assert is_closed(connect(server))
     may_end.set()
     for one in waiting:
@@ -151,7 +151,7 @@ def test_no_header_names_a_version(serve: Serve, connect: Any, request_line: byt
 def test_many_at_once_are_all_answered(serve: Serve, connect: Any) -> None:
     server = serve()
     for _ in range(20):
-        ready = [connect(server) for _ in range(pages.MOST)]
+        ready = [connect(server) for _ in range(pages.MAX_CONNECTIONS)]
         assert [answer(one)[:12] for one in ready] == [b"HTTP/1.0 200"] * len(ready)
 
 
@@ -164,7 +164,7 @@ def test_a_unix_socket_is_bounded_as_well(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "s"
     serve(path)
     slow = []
-    for _ in range(2 * pages.MOST):
+    for _ in range(2 * pages.MAX_CONNECTIONS):
         slow.append(socket.socket(socket.AF_UNIX))
         slow[-1].connect(str(path))
     try:

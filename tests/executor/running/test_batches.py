@@ -12,7 +12,8 @@ from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.running.run_queue import batches_of
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import NextState, RunOutcome
-from django_delayed_tasks.store.settling.settle import MAX_TEXT, settle
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.sql.portions import MAX_TEXT
 from tests.executor.batches import add_some, batched, claim_some, numbers, outcomes
 from tests.executor.parts import add, claim, executing, handler_of, registered
 from tests.executor.runs import run

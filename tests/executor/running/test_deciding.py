@@ -13,7 +13,8 @@ from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.validation import MAX_ERROR, storable
+from django_delayed_tasks.store.validation import storable
+from django_delayed_tasks.support.logs import MAX_MESSAGE
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 5, 2, tzinfo=UTC)
@@ -231,8 +232,8 @@ def test_history_is_kept_as_the_handler_says(keep_history: str | timedelta, kept
 
 def test_errors_become_storable() -> None:
     assert storable("a\0b\ud800c") == "a\N{REPLACEMENT CHARACTER}b\\ud800c"
-    long = storable("x" * MAX_ERROR * 2 + "the end")
-    assert len(long) < MAX_ERROR + 100
+    long = storable("x" * MAX_MESSAGE * 2 + "the end")
+    assert len(long) < MAX_MESSAGE + 100
     assert long.endswith("the end")
 
 

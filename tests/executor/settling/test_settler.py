@@ -16,9 +16,10 @@ from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.schedules.verbs import cancel
-from django_delayed_tasks.store.settling.settle import LARGEST, Wait, settle
+from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections, transactions
+from django_delayed_tasks.store.sql.portions import PORTION
 from tests.executor.failure_reports import Told
 from tests.executor.parts import add, claim, claim_one, registered
 from tests.executor.settling.writing import settle_all, settler_of
@@ -64,9 +65,9 @@ def test_settles_all_that_is_put_before_it_ends() -> None:
 def test_batches_are_natural_and_bounded() -> None:
     held = Held(OPTIONS)
     settler = settler_of(held)
-    for number in range(LARGEST + 3):
+    for number in range(PORTION + 3):
         held.put_end(done((number, 1)))
-    assert [len(settler._next_batch()), len(settler._next_batch())] == [LARGEST, 3]
+    assert [len(settler._next_batch()), len(settler._next_batch())] == [PORTION, 3]
 
 
 def test_what_cannot_be_written_fails_visibly_and_alone() -> None:

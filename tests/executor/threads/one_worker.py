@@ -62,7 +62,7 @@ class OneWorker:
         self._line = Line()
         line = cast(RunQueue, self._line)
         performer = Performer(self.bench.options, self.bench.lease, self.bench.held, line, self.bench.clock)
-        self._worker = Crew("worker", "default", self._line, performer.work, performer.fail_run)
+        self._worker = Crew("worker", "default", self._line, performer.work, performer.fail_run, connects_first=True)
         self._worker.start()
 
     def run(self, count: int = 1) -> None:

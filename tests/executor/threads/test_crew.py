@@ -23,7 +23,7 @@ class Hanging:
         self.done: list[tuple[str, str]] = []
         self.lost: list[tuple[str, str]] = []
         self.jobs: Jobs[str] = Jobs()
-        self.crew = Crew("thread", "default", self.jobs, self.do, self.lose, size)
+        self.crew = Crew("thread", "default", self.jobs, self.do, self.lose, size, connects_first=True)
 
     def do(self, thread: CrewThread[str], job: str) -> None:
         assert (thread, thread.job) == (current_thread(), job)
@@ -106,13 +106,14 @@ def test_a_connection_is_open_before_the_first_job(hanging: Hanging) -> None:
     assert hanging.begun == []
 
 
+@pytest.mark.parametrize("error", [OperationalError, SystemExit])
 def test_a_thread_that_cannot_connect_takes_jobs_all_the_same(
-    hanging: Hanging, monkeypatch: pytest.MonkeyPatch
+    hanging: Hanging, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    """Some need no connection; all others try again."""
+    """Some need no connection; all others try again. A receiver of ``connection_created`` may raise anything."""
 
     def refuse(alias: str) -> None:
-        raise OperationalError(f"no connection to {alias}")
+        raise error(f"no connection to {alias}")
 
     monkeypatch.setattr(kept_connections, "opened", refuse)
     hanging.crew.start()

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from uuid import uuid4
 
 import pytest
+from django.conf import settings
 from django.db import connections
 
 from django_delayed_tasks import api
@@ -21,11 +21,11 @@ from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.limits.claiming import Place, read_places
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.sql import galera
+from django_delayed_tasks.store.sql import clusters
 from tests.store import verbs
 from tests.threads import start_thread
 
-ROWS = 10_000
+KINDS = {"galera": clusters.Cluster.GALERA, "groupreplication": clusters.Cluster.GROUP_REPLICATION}
 LEASE = timedelta(minutes=10)
 
 
@@ -38,24 +38,13 @@ def request(executor: int, place: int = 0, executors: int = 1, limit: int = 5) -
 
 
 def test_every_node_is_recognised(nodes: tuple[str, ...]) -> None:
-    assert [galera.is_galera(connections[alias]) for alias in nodes] == [True] * 3
+    assert [clusters.cluster_of(connections[alias]) for alias in nodes] == [KINDS[settings.DDT_DATABASE]] * 3
 
 
 def test_claims_are_compared_and_set(nodes: tuple[str, ...]) -> None:
     assert strategy_for("node2", "auto") is compare_and_set.claim
     with pytest.raises(ValueError, match="only PostgreSQL"):
         strategy_for("node2", "skip_locked")
-
-
-@pytest.fixture
-def busy() -> Callable[[], None]:
-    """Commit on the first node what keeps the others busy for a while: they are behind then."""
-
-    def add() -> None:
-        name = uuid4().hex
-        api.add_tasks((verbs.task(f"{name}-{row}", when=verbs.HOUR) for row in range(ROWS)), batch_size=ROWS)
-
-    return add
 
 
 def claim(executor: int = 1) -> ClaimedTask:
@@ -116,7 +105,7 @@ def test_catching_up(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
     """A session sees what another session has committed on another node."""
     busy()
     verbs.add()
-    galera.catch_up("node2")
+    clusters.catch_up("node2")
     assert Task.objects.using("node2").filter(biz_num="1").exists()
 
 

@@ -27,6 +27,9 @@ from harness.suite.parts import (
 )
 from harness.suite.steps import Step
 
+CLUSTERS = ["tests/galera/nodes", "tests/groupreplication/nodes", "tests/groupreplication/single"]
+"""Tests that others run, on clusters that they start."""
+
 
 def files_of(step: Step) -> list[str]:
     return [word for word in step.command if word.startswith("tests/")]
@@ -46,7 +49,7 @@ def test_each_file_runs_once_on_each_database_that_it_is_for(tmp_path: Path) -> 
         for on in DATABASES
         if (can_run(file, on) if part_of(file) in choice.PARTS_IN_TURN else runs_on(file, on))
     }
-    on_cluster = {file for file in files_of_tests() if is_within(file, ["tests/galera/nodes"])}
+    on_cluster = {file for file in files_of_tests() if is_within(file, CLUSTERS)}
     assert {file for file, _ in landing} == {*files_of_tests()} - on_cluster
 
 
@@ -108,10 +111,18 @@ def test_tests_chosen_by_hand_run_on_each_database(tmp_path: Path) -> None:
     ]
 
 
-OURS = {"make verify", "tests/harness/commands/test_matrix.py"}
+OURS = {
+    "make verify",
+    "tests/groupreplication/test_nodes.py",
+    "tests/harness/commands/test_matrix.py",
+    "tests/seekdb/test_promises.py",
+}
 """What depends on files of its own alone."""
 SITE = {f"tests/outside/test_site{way}.py" for way in ("", "_in_browser")}
 FOLLOWED = {f"tests/outside/test_{name}.py" for name in ("clean_room", "migrations")}
+STATELESS = {"make verify", "tests/harness/commands/test_matrix.py"}
+"""What of it knows no statements."""
+ON_CLUSTERS = {tests for tests, places in changes.DEPENDS.items() if places is changes.CLUSTER}
 ALL = {*changes.DEPENDS}
 
 
@@ -120,11 +131,13 @@ ALL = {*changes.DEPENDS}
     [
         (None, set()),
         ([], ALL),
-        (["django_delayed_tasks/clock.py"], OURS),
+        (["django_delayed_tasks/clock.py"], OURS | ON_CLUSTERS),
+        (["django_delayed_tasks/store/sql/transactions.py"], STATELESS),
         (["harness/suite/parts.py"], set()),
         (["harness/browser.py"], {"make verify"}),
-        (["tests/outside/packages.py"], {"make verify"}),
-        (["tests/store/verbs.py"], {"make verify"}),
+        (["tests/outside/packages.py"], {"make verify"} | ON_CLUSTERS),
+        (["tests/store/verbs.py"], {"make verify"} | ON_CLUSTERS),
+        (["tests/harness/torture/clustered.py"], {"make verify"}),
         (["tests/outside/test_alerts.py"], ALL),
         (["tests/outside/test_wagtail.py"], ALL - {"tests/outside/test_wagtail.py"}),
         (["README.md"], ALL - SITE - FOLLOWED),

@@ -10,11 +10,11 @@ from django.db import connection
 from django_delayed_tasks import clock
 from django_delayed_tasks.models import POOL_LENGTH, Resource
 from django_delayed_tasks.store.resources.rate_tokens import (
-    UNUSED,
     delete_unused_starts,
     provide_tokens,
     tokens_of,
 )
+from django_delayed_tasks.store.resources.resources import UNUSED
 from tests.store.meters import statements
 from tests.store.resources.taking import ReapedTask, take_growing, take_tokens
 from tests.store.verbs import ALIAS

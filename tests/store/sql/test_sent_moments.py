@@ -7,7 +7,7 @@ from django.db import connection
 
 from django_delayed_tasks.store.sql.dialects import Column, dialect_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("rows_sent")]
 
 COLUMNS = (Column("place", "int"), Column("moment", "moment"))
 NOW = datetime(2026, 11, 25, 12, 30, 15, 999_999, tzinfo=UTC)

@@ -13,6 +13,7 @@ from django.utils.module_loading import import_string
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.states import IfExists
+from django_delayed_tasks.vendors import SPEAKS
 
 ColumnType = Literal["int", "text", "json", "moment", "bool"]
 SQL = tuple[str, list[Any]]
@@ -37,8 +38,6 @@ class SentRows(NamedTuple):
         return object.__repr__(self)  # without the data, which may hold secrets
 
 
-_DAY: Final = 86_400_000_000
-"""Microseconds."""
 _WORD = re.compile(r"[A-Za-z0-9_-]{0,100}")
 _KEPT_AS: Final = "_ddt_dialect"
 """The attribute of a connection that keeps its dialect."""
@@ -46,6 +45,7 @@ _FOLDER: Final = "django_delayed_tasks.store.sql.dialects"
 _PATHS: Final = {
     "mysql": f"{_FOLDER}.mysql.MySQL",
     "postgresql": f"{_FOLDER}.postgres.PostgreSQL",
+    **dict.fromkeys(SPEAKS, f"{_FOLDER}.postgres.LikePostgreSQL"),
     "sqlite": f"{_FOLDER}.sqlite.SQLite",
 }
 """By the vendor of the database: the class of its dialect, which is imported when it is needed."""
@@ -56,7 +56,7 @@ class Dialect:
 
     for_update = " FOR UPDATE"
     in_union = "({})"
-    """How a SELECT with an order and a limit is written in a union. Not as a derived table: MariaDB would write a
+    """The form of a SELECT with an order and a limit in a union. Not as a derived table: MariaDB would write a
     temporary table on disk for each that has long texts.
     """
     driving_join = "JOIN"
@@ -235,7 +235,7 @@ class Dialect:
         return [
             None
             if moment is None
-            else (passed := moment - since).days * _DAY + passed.seconds * 1_000_000 + passed.microseconds
+            else (passed := moment - since).days * 86_400_000_000 + passed.seconds * 1_000_000 + passed.microseconds
             for moment in moments
         ]
 

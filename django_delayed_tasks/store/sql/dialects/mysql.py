@@ -8,20 +8,27 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import DatabaseError
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import IfExists
-from django_delayed_tasks.store.sql import galera
+from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
+from django_delayed_tasks.store.sql.servers import asked_once
 
 # Otherwise MariaDB gives texts from JSON_TABLE the database's default character set, with ? for what that set lacks.
 _TEXT = "LONGTEXT CHARACTER SET utf8mb4"
 _TYPES = {"int": "BIGINT", "text": _TEXT, "json": _TEXT, "moment": "BIGINT", "bool": "TINYINT"}
 
 
+_DAY = 86_400 * 1_000_000
+"""Microseconds."""
+_INTERRUPTED = {(1317,), (1969,), (3024,)}
+"""The errors of a statement that was killed, or took too long."""
 _LOCK_WAIT_TIMEOUT = 1205
-_ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
-"""Deadlocks and similar errors: InnoDB and Galera roll back the whole transaction, not only the statement."""
+"""The error for a lock that was waited for too long."""
+_ROLLED_BACK = {1213, 1467, 1020, 1180, 1206, 1614, 3101}
+"""Deadlocks and similar errors: InnoDB and clusters roll back the whole transaction, not only the statement."""
 # A session has no database any more if that was dropped and made again, as when a backup is restored.
 _READ_ONLY = (
     "SHOW SESSION VARIABLES WHERE Variable_name IN"
@@ -48,15 +55,11 @@ def note_own_transaction(
     return execute(sql, params, many, context)
 
 
-_NO_MORE = -1
-"""What the driver returns if there is no other result."""
-
-
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
 
     def caught_up(self) -> AbstractContextManager[None]:
-        return galera.caught_up(self.connection)
+        return clusters.caught_up(self.connection)
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         session = self.connection.connection  # the driver's connection; a new one has the server's default limit
@@ -99,14 +102,17 @@ class MySQL(Dialect):
         if not type(session).__module__.startswith("MySQLdb"):  # other drivers would wait for the server
             return False
         try:
-            return bool(session.next_result() != _NO_MORE)
+            return bool(session.next_result() != -1)  # which stands for no other result
         except Exception:  # "commands out of sync"
             return True
 
+    # By days and the rest of one, as some servers refuse intervals of more units than 31 bits hold.
     def shifted(self, moment: str, by: timedelta) -> str:
-        return f"({moment} + INTERVAL {by // timedelta(microseconds=1)} MICROSECOND)"
+        return f"({moment} + INTERVAL {by.days} DAY + INTERVAL {by.seconds}.{by.microseconds:06d} SECOND)"
 
     def table(self, columns: Sequence[Column], values: Sequence[Sequence[Any]]) -> SQL:
+        if not asked_once(self.connection, _reads_json_tables):
+            return _union(columns, values)
         paths = ", ".join(f"{c.name} {_TYPES[c.type]} PATH '$[{i}]'" for i, c in enumerate(columns))
         text = json.dumps(list(zip(*values, strict=True)), default=str)
         # The text itself is ASCII. Without CONVERT, MariaDB loses escaped characters that the connection's set lacks.
@@ -114,7 +120,9 @@ class MySQL(Dialect):
 
     def received(self, column: Column, since: datetime) -> str:
         if column.type == "moment":
-            return f"({self.moment_literal(since)} + INTERVAL v.{column.name} MICROSECOND)"
+            sent = f"v.{column.name}"
+            passed = f"INTERVAL {sent} DIV {_DAY} DAY + INTERVAL MOD({sent}, {_DAY}) * 0.000001 SECOND"
+            return f"({self.moment_literal(since)} + {passed})"
         return super().received(column, since)
 
     def stored(self, moment: datetime) -> str:
@@ -154,3 +162,38 @@ class MySQL(Dialect):
             return "INSERT", self.on_conflict(assignments)
         # With IGNORE, the affected rows are the new ones; validation rules out all other errors that it would hide.
         return ("INSERT", "") if if_exists is IfExists.RAISE else ("INSERT IGNORE", "")
+
+
+PROBE = "SELECT v.x FROM JSON_TABLE('[[1]]', '$[*]' COLUMNS(x BIGINT PATH '$[0]')) v"
+
+
+def _reads_json_tables(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether the server has JSON_TABLE, which TiDB and Vitess lack."""
+    try:
+        with connection.wrap_database_errors, connection.connection.cursor() as cursor:
+            cursor.execute(PROBE)
+            return bool(cursor.fetchall())
+    except DatabaseError as error:
+        if error.args[:1] in _INTERRUPTED or not connection.is_usable():  # then it is no answer
+            raise
+        return False
+
+
+def _union(columns: Sequence[Column], values: Sequence[Sequence[Any]]) -> SQL:
+    """Return the rows as a SELECT each, which every server reads."""
+    parameters: list[Any] = []
+    names = [f" AS {column.name}" for column in columns]
+    selects = []
+    for row in zip(*values, strict=True):
+        fields = []
+        for column, value, name in zip(columns, row, names, strict=True):
+            if value is None:
+                fields.append(f"NULL{name}")
+            elif column.type in ("text", "json"):
+                parameters.append(value)
+                fields.append(f"%s{name}")
+            else:
+                fields.append(f"{int(value)}{name}")
+        selects.append(f"SELECT {', '.join(fields)}")
+        names = [""] * len(columns)
+    return f"({' UNION ALL '.join(selects)}) v", parameters

@@ -68,6 +68,12 @@ class PostgreSQL(Dialect):
         return f"unnest({arrays}) AS v({names})", texts
 
 
+class LikePostgreSQL(PostgreSQL):
+    """The dialect of distributed databases that speak PostgreSQL's protocol, of what their documentation says alike."""
+
+    skip_locked = PostgreSQL.for_update
+
+
 def _array(kind: ColumnType, values: Sequence[Any]) -> str:
     """Return the text form of an array: the driver's own dumping of lists costs more than the rest of a settlement."""
     element = _quoted if kind in ("text", "json") else str

@@ -17,18 +17,12 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from django_delayed_tasks.handlers.named_code import task_named
+from django_delayed_tasks.management.importing.moving import NotMoved
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 
-LONG_AGO = timedelta(days=365 * 30)
-"""What beat takes off the last run of an entry that has a start but no run, so that it is due when it starts."""
 COLUMNS = ("priority", "exchange", "routing_key", "headers")
 """The columns of an entry that have no equivalent."""
 FIELDS = {"minute": (0, 59), "hour": (0, 23), "day_of_month": (1, 31), "month_of_year": (1, 12), "day_of_week": (0, 6)}
-
-
-class NotCopied(Exception):
-    """An entry has no equivalent; the message says why, and what to do instead."""
 
 
 class Recurrence(NamedTuple):
@@ -102,15 +96,15 @@ def of_row(row: Any, deadline: timedelta | None = None) -> Entry:
     """Return the entry in a row of django-celery-beat.
 
     Raises:
-        NotCopied: it is disabled, or of a kind that has no trigger.
+        NotMoved: it is disabled, or of a kind that has no trigger.
         ValueError: its arguments are no JSON, or its crontab means nothing to Celery.
     """
     if not row.enabled:
-        raise NotCopied(_("it is disabled"))
+        raise NotMoved(_("it is disabled"))
     if row.one_off or row.clocked:
-        raise NotCopied(_("it runs only once: enqueue it with run_after"))
+        raise NotMoved(_("it runs only once: enqueue it with run_after"))
     if row.solar:
-        raise NotCopied(_follows_the_sun())
+        raise NotMoved(_follows_the_sun())
     lost = [name for name in COLUMNS if getattr(row, name) not in (None, "", "{}")]
     return Entry(
         row.task, *_arguments(json.loads(row.args or "[]"), json.loads(row.kwargs or "{}")), row.schedule, row.queue,
@@ -123,12 +117,12 @@ def of_configuration(given: Mapping[str, Any], app: Any) -> Entry:
     """Return the entry in a ``beat_schedule``, whose last run is not known: beat keeps it in a file of its own.
 
     Raises:
-        NotCopied: its times are rounded.
+        NotMoved: its times are rounded.
     """
     from celery.schedules import maybe_schedule
 
     if given.get("relative"):
-        raise NotCopied(_("its times are rounded (relative): write them as a crontab"))
+        raise NotMoved(_("its times are rounded (relative): write them as a crontab"))
     options = dict(given.get("options") or {})
     queue, expires = options.pop("queue", None), options.pop("expires", None)
     moment = expires if isinstance(expires, datetime) else None
@@ -142,7 +136,7 @@ def of_configuration(given: Mapping[str, Any], app: Any) -> Entry:
 
 def _arguments(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
     if not isinstance(args, list | tuple) or not isinstance(kwargs, Mapping):
-        raise NotCopied(_("its arguments are not a list and an object"))
+        raise NotMoved(_("its arguments are not a list and an object"))
     return list(args), dict(kwargs)
 
 
@@ -150,14 +144,14 @@ def recurrence_of(entry: Entry) -> Recurrence:
     """Return when an entry runs, and when first: as soon as it is copied, if beat would send it at its next start.
 
     Raises:
-        NotCopied: it has expired, or will have at its next time, or is of a kind that has no trigger.
+        NotMoved: it has expired, or will have at its next time, or is of a kind that has no trigger.
         InvalidTrigger: it has a value that means nothing here.
     """
     now = timezone.now()
     begin = max(now, entry.start_time or now)
     last = entry.last_run_at or now
     if entry.start_time and not entry.has_run:
-        last = min(last, now) - LONG_AGO
+        last = min(last, now) - timedelta(days=365 * 30)  # as beat does, so that it is due when it starts
     trigger = _trigger(entry)
     following = trigger.next_after(last)
     if following and following <= begin and not _is_too_late(entry, trigger, begin):
@@ -168,7 +162,7 @@ def recurrence_of(entry: Entry) -> Recurrence:
         first = None
     next_time = first or trigger.next_after(begin)
     if next_time is None or (entry.expires and next_time > entry.expires):
-        raise NotCopied(_("it does not run after %s, when it expires") % entry.expires)
+        raise NotMoved(_("it does not run after %s, when it expires") % entry.expires)
     if isinstance(trigger, Cron):
         trigger = replace(trigger, start=entry.start_time)
     return Recurrence(replace(trigger, end=entry.expires), first)
@@ -186,12 +180,12 @@ def _trigger(entry: Entry) -> Trigger:
     if kind == "schedule" and not getattr(schedule, "relative", False):
         return Interval(seconds=schedule.run_every.total_seconds(), grace=entry.expire_seconds or None)
     if kind == "crontab" and schedule.nowfun:
-        raise NotCopied(_("it has a clock of its own (nowfun): write its times in the zone of that clock"))
+        raise NotMoved(_("it has a clock of its own (nowfun): write its times in the zone of that clock"))
     if kind in ("crontab", "TzAwareCrontab"):
         return Cron(expression_of(schedule), tz=str(schedule.tz), grace=entry.expire_seconds or None)
     if kind == "solar":
-        raise NotCopied(_follows_the_sun())
-    raise NotCopied(_("its schedule is a %s, whose times only Celery knows") % kind)
+        raise NotMoved(_follows_the_sun())
+    raise NotMoved(_("its schedule is a %s, whose times only Celery knows") % kind)
 
 
 def _follows_the_sun() -> str:
@@ -202,7 +196,7 @@ def expression_of(crontab: Any) -> str:
     """Return the cron expression for a crontab of Celery.
 
     Raises:
-        NotCopied: it restricts both fields of days, in a way that cron has no words for: Celery wants days that suit
+        NotMoved: it restricts both fields of days, in a way that cron has no words for: Celery wants days that suit
             both, cron those that suit either.
     """
     fields = {name: _field(getattr(crontab, name), *ends) for name, ends in FIELDS.items()}
@@ -234,25 +228,10 @@ def _nth(days: set[int], weekdays: set[int]) -> str:
     weeks = [range(first, min(first + 7, 32)) for first in range(1, 32, 7)]
     chosen = [number for number, week in enumerate(weeks, 1) if set(week) <= set(days)]
     if {day for number in chosen for day in weeks[number - 1]} != set(days):
-        raise NotCopied(
+        raise NotMoved(
             _(
                 "it restricts the day of the month and the day of the week: Celery runs on days that suit both, cron on"
                 " days that suit either. Write one of the two, and let the function return on other days"
             )
         )
     return ",".join(f"{weekday}#{number}" for weekday in sorted(weekdays) for number in chosen)
-
-
-def function_of(entry: Entry) -> Any:
-    """Return the task function of the entry's task.
-
-    Raises:
-        NotCopied: there is none of that name.
-    """
-    try:
-        function = task_named(entry.task)
-    except ImportError as error:
-        raise NotCopied(_("%(task)s cannot be imported: %(error)s") % {"task": entry.task, "error": error}) from None
-    if not hasattr(function, "enqueue_on_commit"):
-        raise NotCopied(_("%s is not decorated with @task, or TASKS names another backend") % entry.task)
-    return function

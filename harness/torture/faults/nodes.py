@@ -3,46 +3,46 @@
 import random
 from typing import TYPE_CHECKING
 
-from harness.servers.galera import Cluster, Node
-from harness.torture.databases.galera import Galera
+from harness.servers.nodes import ClusterNode
+from harness.servers.patroni import Node as NodeOfPatroni
+from harness.torture.databases.clustered import Clustered
 from harness.torture.faults.base import Fault, in_mix
+from harness.torture.scenario import CLUSTERS
 
 if TYPE_CHECKING:
     from harness.torture.world import World
-
-GALERA = frozenset({"galera"})
 
 
 class NodeAway(Fault):
     """A node goes; at the end it is back, with all data, and the cluster is whole."""
 
-    databases = GALERA
+    databases = CLUSTERS
     weight = 2.0
     lasts = 10.0
 
     def __init__(self, number: int | None = None) -> None:
         """``number`` of the node, from 1; None for any."""
         self._number = number
-        self.node: Node | None = None
+        self.node: ClusterNode | None = None
 
     def inject(self, world: "World", chance: random.Random) -> bool:
-        nodes = cluster_of(world).nodes
-        self.node = chance.choice(nodes) if self._number is None else nodes[self._number - 1]
+        nodes = clustered(world).nodes
+        self.node = clustered(world).node_to_strike(chance) if self._number is None else nodes[self._number - 1]
         self.begin(self.node)
         return True
 
     def heal(self, world: "World") -> None:
         node, self.node = self.node, None
         if node:
-            self.end(node)
+            self.end(world, node)
             node.await_ready()
-            cluster_of(world).await_size(len(cluster_of(world).nodes))
+            clustered(world).cluster.await_size(len(clustered(world).nodes))
 
-    def begin(self, node: Node) -> None:
+    def begin(self, node: ClusterNode) -> None:
         """Take the node away."""
         raise NotImplementedError
 
-    def end(self, node: Node) -> None:
+    def end(self, world: "World", node: ClusterNode) -> None:
         """Let the node come back."""
         node.mend()
 
@@ -53,20 +53,21 @@ class NodeKilled(NodeAway):
 
     kind = "node killed (SIGKILL), joined again"
 
-    def begin(self, node: Node) -> None:
+    def begin(self, node: ClusterNode) -> None:
         node.kill()
 
-    def end(self, node: Node) -> None:
+    def end(self, world: "World", node: ClusterNode) -> None:
+        clustered(world).cluster.await_gone()
         node.start()
 
 
 @in_mix
 class NodeCut(NodeAway):
-    """The node is cut off from its peers, and its clients still reach it: not primary, it refuses everything."""
+    """The node is cut off from its peers, and its clients still reach it: it can commit nothing."""
 
     kind = "node cut off from its peers, joined again"
 
-    def begin(self, node: Node) -> None:
+    def begin(self, node: ClusterNode) -> None:
         node.cut()
 
 
@@ -77,8 +78,35 @@ class NodeVanished(NodeAway):
     kind = "node vanished from the network, joined again"
     weight = 1.0
 
-    def begin(self, node: Node) -> None:
+    def begin(self, node: ClusterNode) -> None:
         node.vanish()
+
+
+class ServerKilled(NodeAway):
+    """SIGKILL to PostgreSQL, of which Patroni hears at once."""
+
+    kind = "server killed (SIGKILL) beside Patroni"
+    databases = frozenset({"patroni"})
+
+    def begin(self, node: ClusterNode) -> None:
+        assert isinstance(node, NodeOfPatroni)
+        node.kill_server()
+
+    def end(self, world: "World", node: ClusterNode) -> None:
+        """Do nothing: Patroni starts it again."""
+
+
+class SwitchOver(Fault):
+    """Another node takes the writes, in good order."""
+
+    kind = "switchover to another node"
+    databases = CLUSTERS - {"galera"}
+
+    def inject(self, world: "World", chance: random.Random) -> bool:
+        return clustered(world).switch_over()
+
+    def heal(self, world: "World") -> None:
+        clustered(world).cluster.await_size(len(clustered(world).nodes))
 
 
 @in_mix
@@ -86,7 +114,7 @@ class AllKilled(Fault):
     """Every node is killed at once; the one whose data goes furthest begins the cluster again."""
 
     kind = "all nodes killed (SIGKILL), cluster begun again"
-    databases = GALERA
+    databases = CLUSTERS
     weight = 0.3
     lasts = 2.0
 
@@ -101,10 +129,11 @@ class AllKilled(Fault):
     def heal(self, world: "World") -> None:
         if self._goes_on:
             world.database.end_outage()
+            clustered(world).cluster.await_size(len(clustered(world).nodes))
             self._goes_on = False
 
 
-def cluster_of(world: "World") -> Cluster:
-    """The nodes of this world."""
-    assert isinstance(world.database, Galera)
-    return world.database.cluster
+def clustered(world: "World") -> Clustered:
+    """The database of this world, which is a cluster."""
+    assert isinstance(world.database, Clustered)
+    return world.database

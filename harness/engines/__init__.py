@@ -1,0 +1,1 @@
+"""Django's engines, made to be those of other databases."""

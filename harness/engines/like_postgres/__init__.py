@@ -1,0 +1,1 @@
+"""A PostgreSQL server that goes by another name, and lacks what distributed databases lack that speak like it."""

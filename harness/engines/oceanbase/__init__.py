@@ -1,0 +1,1 @@
+"""OceanBase and seekdb, which speak MySQL's protocol and count their versions in another way."""

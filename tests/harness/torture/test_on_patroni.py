@@ -1,0 +1,14 @@
+"""Patroni under torture, in the smallest size: every promise is kept."""
+
+from pathlib import Path
+
+from django.conf import settings
+
+from tests.harness.torture.clustered import tortured
+
+__test__ = settings.DDT_DATABASE == "sqlite"  # it starts its own servers
+
+
+def test_promises_are_kept(tmp_path: Path) -> None:
+    verdicts, output = tortured("patroni", ["nodes"], tmp_path)
+    assert verdicts == {"nodes": "KEPT"}, output
