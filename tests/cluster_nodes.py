@@ -6,21 +6,24 @@ All have the same database. The alias "moving" has several hosts.
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connections
+from django.db import OperationalError, connections, transaction
 from django.db.backends.base.operations import BaseDatabaseOperations
 
-from django_delayed_tasks import api
 from django_delayed_tasks.backends.galera import base
+from django_delayed_tasks.models import Overview
 from django_delayed_tasks.store.sql.transactions import TRIES, is_transient, pause
 from harness.database_urls import parse
-from tests.store import verbs
+from tests.processes.waiting import wait_until
+from tests.threads import DatabaseThread, start_thread
 
-ROWS = 10_000
+T = TypeVar("T")
 NODES = ("default", "node2", "node3")
 MOVING = "moving"
 
@@ -91,12 +94,49 @@ def moving(nodes: tuple[str, ...]) -> Iterator[str]:
     options.update(usual)
 
 
-@pytest.fixture
-def busy() -> Callable[[], None]:
-    """Commit on the first node what keeps the others busy for a while: they are behind then."""
+Asking = Callable[[Callable[[], T]], DatabaseThread[T]]
 
-    def add() -> None:
-        name = uuid4().hex
-        api.add_tasks((verbs.task(f"{name}-{row}", when=verbs.HOUR) for row in range(ROWS)), batch_size=ROWS)
 
-    return add
+@contextmanager
+def behind(alias: str) -> Iterator[Asking[Any]]:
+    """Have a node not apply what is `held_back`, nor what the others commit afterwards, until the block ends.
+
+    What is yielded starts a function in a thread, and returns when that has ended or a statement of it waits there.
+    """
+    with closing(connections.create_connection(alias)) as lock, lock.cursor() as cursor:
+        cursor.execute("LOCK TABLES django_delayed_tasks_overview WRITE")
+
+        def start(function: Callable[[], T]) -> DatabaseThread[T]:
+            thread = start_thread(function)
+            seen = [statements_at_work(cursor)]
+
+            def waits() -> bool:
+                seen.append(statements_at_work(cursor))
+                return not thread.is_alive() or bool(seen[-1] & seen[-2])
+
+            wait_until(waits)
+            return thread
+
+        yield start
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Begin a transaction with a row of the table that `behind` has locked.
+
+    A node has written nothing of the transaction then, while one after it may wait for its turn with its rows locked.
+    """
+    with transaction.atomic():
+        Overview.objects.create(name=uuid4().hex, taken_at=datetime.now(UTC), data={})
+        yield
+
+
+def statements_at_work(cursor: Any) -> set[tuple[int, str]]:
+    """Return the statements of other sessions that the node executes, each with the session's number."""
+    cursor.execute("SELECT connection_id()")
+    [(own,)] = cursor.fetchall()
+    cursor.execute("SHOW FULL PROCESSLIST")
+    return {
+        (number, sql) for number, user, _, _, command, _, _, sql, *_ in cursor.fetchall()
+        if command == "Query" and user == connections["default"].settings_dict["USER"] and number != own
+    }  # fmt: skip

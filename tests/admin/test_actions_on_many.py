@@ -50,7 +50,7 @@ class TestAllThatMatch:
         self, boss: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(row_actions, "PORTION", 10)
-        monkeypatch.setattr(row_actions, "SECONDS", 0)
+        monkeypatch.setattr(row_actions, "MAX_SECONDS", 0)
         Task._base_manager.bulk_create(new_task(f"{i}") for i in range(25))
         response = confirm_once(boss, ask(boss, "postpone", Task.objects.all()[0], everything=True))
         html = response.content.decode()
@@ -64,7 +64,7 @@ class TestAllThatMatch:
         assert set(Task.objects.values_list("version", flat=True)) == {5}, "each once"
 
     def test_numbers_have_separators(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(row_actions, "SECONDS", 0)
+        monkeypatch.setattr(row_actions, "MAX_SECONDS", 0)
         monkeypatch.setattr(row_actions, "PORTION", 1000)
         Task._base_manager.bulk_create(new_task(f"{i}") for i in range(1001))
         first = ask(boss, "pause", Task.objects.all()[0], everything=True)
@@ -90,7 +90,7 @@ class TestAllThatMatch:
         self, client_of: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(row_actions, "PORTION", 1)
-        monkeypatch.setattr(row_actions, "SECONDS", 0)
+        monkeypatch.setattr(row_actions, "MAX_SECONDS", 0)
         client = client_of("view", "change")
         task("1")
         response = confirm_once(client, ask(client, "run_now", task("2"), everything=True))

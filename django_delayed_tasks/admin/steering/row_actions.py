@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-SECONDS: Final = 15.0
+MAX_SECONDS: Final = 15.0
 """The time after which a request stops, and asks about the rows that are left: many web servers end one after 30 s.
 
 Under ATOMIC_REQUESTS a fifth of it: locks on that many rows must not outlast the lease of an executor.
@@ -111,7 +111,7 @@ class RowActions(Base):
         Those that were not on the page are taken in their present versions.
         """
         versions, asked, changed = seen.versions(request), 0, 0
-        end = monotonic() + (SECONDS / 5 if connections[rows.db].in_atomic_block else SECONDS)
+        end = monotonic() + (MAX_SECONDS / 5 if connections[rows.db].in_atomic_block else MAX_SECONDS)
         left: Keys | None = keys
         while left and (portion := list(self._light(left.of(rows))[:PORTION])):
             for row in portion:

@@ -72,8 +72,8 @@ class Relay:
         Return None if there is no slot to hand on, or anything goes wrong with that: the runs are yet to be settled.
         """
         try:
-            if self.may_hand_on and (legs := self._legs(batch)):
-                return self._hand_on(batch, legs)
+            if self.may_hand_on and (hand_overs := self._hand_overs(batch)):
+                return self._hand_on(batch, hand_overs)
         except Outpaced:
             pass
         except BaseException as error:  # of the database, of a handler's attributes: the runs have had their effects
@@ -83,7 +83,7 @@ class Relay:
             self._held.wake_poller.set()
         return None
 
-    def _legs(self, batch: list[Settlement]) -> list[HandOver]:
+    def _hand_overs(self, batch: list[Settlement]) -> list[HandOver]:
         found: list[HandOver] = []
         room: dict[str, int] = {}
         limited = self._held.limited
@@ -111,12 +111,16 @@ class Relay:
         place = Place(open_lane(lane.code), task.queue, task.priority)
         return self._lanes.serves(place) and not refusal(task, lane.handler, self._clock.now())
 
-    def _hand_on(self, batch: list[Settlement], legs: list[HandOver]) -> SettleResult:
-        executor, began, claimed = legs[0].after.executor, clock.monotonic(), list[ClaimedTask]()
+    def _hand_on(self, batch: list[Settlement], hand_overs: list[HandOver]) -> SettleResult:
+        executor, began, claimed = hand_overs[0].after.executor, clock.monotonic(), list[ClaimedTask]()
 
         def claim_next(cursor: CursorWrapper, ended: Collection[Claim]) -> list[ClaimedTask]:
-            chosen = [leg for leg in legs if leg.before in ended and leg.after.executor == executor]
-            slots = {leg.after: leg.in_slot.slot for leg in chosen}
+            chosen = [
+                hand_over
+                for hand_over in hand_overs
+                if hand_over.before in ended and hand_over.after.executor == executor
+            ]
+            slots = {hand_over.after: hand_over.in_slot.slot for hand_over in chosen}
             return claim_in_slots(cursor, self._alias, executor, slots)
 
         try:
@@ -125,18 +129,18 @@ class Relay:
                 self._held.add(ended.claimed, is_limited=True)
             claimed += ended.claimed
         finally:  # the lanes pass over what the stock has given, and would take their keys for empty
-            for leg in legs:
-                if leg.after not in claimed:
-                    leg.lane.stock.take_back([leg.after.claim])
+            for hand_over in hand_overs:
+                if hand_over.after not in claimed:
+                    hand_over.lane.stock.take_back([hand_over.after.claim])
         self._lanes.room.note_claim(clock.monotonic() - began)
-        self._start([leg for leg in legs if leg.after in claimed], began)
+        self._start([hand_over for hand_over in hand_overs if hand_over.after in claimed], began)
         return ended
 
-    def _start(self, legs: list[HandOver], began: float) -> None:
-        tasks = [leg.after for leg in legs]
+    def _start(self, hand_overs: list[HandOver], began: float) -> None:
+        tasks = [hand_over.after for hand_over in hand_overs]
         try:
-            for leg in legs:
-                leg.lane.runs.hand_on(leg.before, leg.after.claim, leg.in_slot)
+            for hand_over in hand_overs:
+                hand_over.lane.runs.hand_on(hand_over.before, hand_over.after.claim, hand_over.in_slot)
             announcing.claimed(tasks, began)
             self._lanes.start(tasks)
         except BaseException:  # what was written is committed: the settler must not write it again

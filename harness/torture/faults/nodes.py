@@ -7,6 +7,7 @@ from harness.servers.nodes import ClusterNode
 from harness.servers.patroni import Node as NodeOfPatroni
 from harness.torture.databases.clustered import Clustered
 from harness.torture.faults.base import Fault, in_mix
+from harness.torture.faults.servers import Outage
 from harness.torture.scenario import CLUSTERS
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class SwitchOver(Fault):
 
 
 @in_mix
-class AllKilled(Fault):
+class AllKilled(Outage):
     """Every node is killed at once; the one whose data goes furthest begins the cluster again."""
 
     kind = "all nodes killed (SIGKILL), cluster begun again"
@@ -118,19 +119,9 @@ class AllKilled(Fault):
     weight = 0.3
     lasts = 2.0
 
-    def __init__(self) -> None:
-        self._goes_on = False
-
-    def inject(self, world: "World", chance: random.Random) -> bool:
-        self._goes_on = True
-        world.database.begin_outage()
-        return True
-
     def heal(self, world: "World") -> None:
-        if self._goes_on:
-            world.database.end_outage()
-            clustered(world).cluster.await_size(len(clustered(world).nodes))
-            self._goes_on = False
+        super().heal(world)
+        clustered(world).cluster.await_size(len(clustered(world).nodes))
 
 
 def clustered(world: "World") -> Clustered:

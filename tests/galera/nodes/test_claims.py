@@ -1,6 +1,5 @@
 """Claims and leases, by way of several nodes. Without waiting for each other's commits, most of these fail."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -22,6 +21,7 @@ from django_delayed_tasks.store.limits.claiming import Place, read_places
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import clusters
+from tests.cluster_nodes import behind, held_back
 from tests.store import verbs
 from tests.threads import start_thread
 
@@ -48,65 +48,89 @@ def test_claims_are_compared_and_set(nodes: tuple[str, ...]) -> None:
 
 
 def claim(executor: int = 1) -> ClaimedTask:
-    verbs.add(str(executor))
+    with held_back():
+        verbs.add(str(executor))
     [run] = compare_and_set.claim("default", request(executor))
     return run
 
 
-def test_a_claim_is_settled_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
+def test_a_claim_is_settled_on_another_node(nodes: tuple[str, ...]) -> None:
     """That node has not received the claim yet."""
-    busy()
-    run = claim()
-    assert settle("node2", [Settlement(run.claim, RunOutcome.DONE, NextState.GONE)]).became == {
-        run.claim: NextState.GONE
-    }
+    with behind("node2") as start:
+        run = claim()
+        settling = start(lambda: settle("node2", [Settlement(run.claim, RunOutcome.DONE, NextState.GONE)]))
+    assert settling.result().became == {run.claim: NextState.GONE}
 
 
-def test_a_claim_is_released_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
-    busy()
-    run = claim()
-    released = Settlement(run.claim, RunOutcome.LOST, NextState.RELEASED, keep=False)
-    assert settle("node3", [released]).became == {run.claim: NextState.RELEASED}
+def test_a_claim_is_released_on_another_node(nodes: tuple[str, ...]) -> None:
+    with behind("node3") as start:
+        run = claim()
+        settling = start(
+            lambda: settle("node3", [Settlement(run.claim, RunOutcome.LOST, NextState.RELEASED, keep=False)])
+        )
+    assert settling.result().became == {run.claim: NextState.RELEASED}
 
 
-def test_what_is_held_is_seen_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
-    busy()
-    run = claim()
-    assert held_by("node2", 1) == {run.claim}
-    busy()
-    again = claim(2)
-    assert compare_and_set.held_of("node3", 2, [again.claim]) == {again.claim}
+def test_what_is_held_is_seen_on_another_node(nodes: tuple[str, ...]) -> None:
+    with behind("node2") as start:
+        run = claim()
+        held = start(lambda: held_by("node2", 1))
+    assert held.result() == {run.claim}
+    with behind("node3") as start:
+        again = claim(2)
+        held = start(lambda: compare_and_set.held_of("node3", 2, [again.claim]))
+    assert held.result() == {again.claim}
 
 
 def test_a_lease_is_renewed_on_another_node(nodes: tuple[str, ...]) -> None:
     """An executor must not think itself dead because its registration has not arrived there yet."""
-    for number in range(100):
-        executor = executors.register("default", identity(str(number)), LEASE, lambda host, pid: False)
-        assert executors.renew("node2", executor, LEASE)
-        assert executors.retire("node3", executor)
+    with behind("node2") as start:
+        with held_back():
+            executor = executors.register("default", identity("late"), LEASE, lambda host, pid: False)
+        renewing = start(lambda: executors.renew("node2", executor, LEASE))
+    assert renewing.result()
+    with behind("node3") as start:
+        with held_back():
+            another = executors.register("default", identity("later"), LEASE, lambda host, pid: False)
+        retiring = start(lambda: executors.retire("node3", another))
+    assert retiring.result()
 
 
-def test_what_was_added_is_cancelled_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
-    busy()
-    verbs.add()
-    assert api.cancel_task(verbs.CODE, "1", using="node2") is CancelResult.CANCELLED
+def test_what_was_added_is_cancelled_on_another_node(nodes: tuple[str, ...]) -> None:
+    with behind("node2") as start:
+        with held_back():
+            verbs.add()
+        cancelling = start(lambda: api.cancel_task(verbs.CODE, "1", using="node2"))
+    assert cancelling.result() is CancelResult.CANCELLED
 
 
-def test_what_waits_in_several_places_is_seen_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
-    busy()
-    verbs.add("1", queue="one")
-    verbs.add("2", queue="two")
+def test_what_waits_in_several_places_is_seen_on_another_node(nodes: tuple[str, ...]) -> None:
     places = [Place("", queue, 0) for queue in ("one", "two")]
-    found = read_places("node2", 1, dict.fromkeys(places, 5))
+    with behind("node2") as start:
+        with held_back():
+            verbs.add("1", queue="one")
+            verbs.add("2", queue="two")
+        reading = start(lambda: read_places("node2", 1, dict.fromkeys(places, 5)))
+    found = reading.result()
     assert [[task.biz_num for task in found[place]] for place in places] == [["1"], ["2"]]
 
 
-def test_catching_up(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
+def test_catching_up(nodes: tuple[str, ...]) -> None:
     """A session sees what another session has committed on another node."""
-    busy()
-    verbs.add()
-    clusters.catch_up("node2")
-    assert Task.objects.using("node2").filter(biz_num="1").exists()
+
+    def is_there() -> bool:
+        return Task.objects.using("node2").filter(biz_num="1").exists()
+
+    def is_there_then() -> bool:
+        clusters.catch_up("node2")
+        return is_there()
+
+    with behind("node2") as start:
+        with held_back():
+            verbs.add()
+        assert not is_there()
+        looking = start(is_there_then)
+    assert looking.result()
 
 
 def test_three_nodes_claim_the_same_tasks(nodes: tuple[str, ...]) -> None:
