@@ -143,7 +143,7 @@ class Contender:
         request, begun = self._request, clock.monotonic()
         if request.is_cancelled():
             raise Cancelled
-        view = reconnecting(request.alias, lambda: line.look(request.alias, request.wanted, place))
+        view = reconnecting(request.alias, lambda: line.queue_view(request.alias, request.wanted, place))
         chosen = self._choose(view, begun)
         if chosen is None:
             return None, view

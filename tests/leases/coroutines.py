@@ -61,7 +61,7 @@ class Standing:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.has_come = Event()
-        look = line.look
+        look = line.queue_view
 
         def note(alias: str, wanted: Any, place: int = line.LAST) -> Any:
             view = look(alias, wanted, place)

@@ -23,7 +23,7 @@ LONG = 600.0
 def errors(monkeypatch: pytest.MonkeyPatch) -> list[DatabaseError]:
     """What the next looks of those in the queue raise; those outside of it see what there is."""
     pending: list[DatabaseError] = []
-    look: Callable[..., Any] = line.look
+    look: Callable[..., Any] = line.queue_view
 
     def failing(alias: str, wanted: WantedResource, place: int) -> Any:
         if place != line.LAST and pending:

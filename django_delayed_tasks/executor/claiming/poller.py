@@ -9,7 +9,7 @@ from django.db import Error
 
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor import announcing, meter
-from django_delayed_tasks.executor.claiming.levels import AgendaReader, RoundRobin
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, RoundRobin
 from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission

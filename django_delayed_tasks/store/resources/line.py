@@ -40,7 +40,7 @@ class View(NamedTuple):
     free: list[tuple[int, int]]
 
 
-def look(alias: str, wanted: WantedResource, place: int = LAST) -> View:
+def queue_view(alias: str, wanted: WantedResource, place: int = LAST) -> View:
     """Return the wait queue and the free resources as seen from this place, in one statement that locks nothing."""
     now = dialect_of(connections[alias]).now
     only = " AND r.name = %s" if wanted.name else ""
