@@ -69,7 +69,7 @@ class Standing:
                 self.has_come.set()
             return view
 
-        monkeypatch.setattr(line, "look", note)
+        monkeypatch.setattr(line, "queue_view", note)
 
 
 class Held:

@@ -30,7 +30,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> list[DatabaseError]:
             raise pending.pop()
         return look(alias, wanted, place)
 
-    monkeypatch.setattr(line, "look", failing)
+    monkeypatch.setattr(line, "queue_view", failing)
     return pending
 
 

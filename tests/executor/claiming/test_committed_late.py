@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django_delayed_tasks.executor.claiming.levels import FullScans
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.claiming import agenda_reader
+from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.agenda import Agenda, read_agenda
 from tests.executor.parts import Bench, add, handler_of
