@@ -188,7 +188,7 @@ class Poller:
             if tasks:
                 room = room.without(level.lane, len(tasks))
             self._levels.took(len(tasks), limit)
-        self._levels.due += passed
+        self._levels.due[:0] = passed
         return room
 
     def _claim_from(self, request: ClaimRequest) -> list[ClaimedTask]:
