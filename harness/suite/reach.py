@@ -56,9 +56,8 @@ def report(folder: Path, databases: Sequence[str]) -> bool:
     of_all = _in_all([*unreached.values()])
     is_all = True
     for vendor, paths in missing.items():
-        lines = {
-            path: found for path in sorted(paths) if (found := paths[path] if _is_for(path, vendor) else of_all.get(path, ()))
-        }
+        numbers_of = {path: paths[path] if _is_for(path, vendor) else of_all.get(path, set()) for path in sorted(paths)}
+        lines = {path: numbers for path, numbers in numbers_of.items() if numbers}
         print(f"What differs by database is reached on {vendor}" + (", except:" if lines else "."))
         for path, numbers in lines.items():
             print(f"  {path.relative_to(ROOT)}: {', '.join(map(str, sorted(numbers)))}")
