@@ -64,10 +64,11 @@ def sql_latest(connection: "BaseDatabaseWrapper") -> str:
 
 def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:
     """Return the moment as an SQL literal, in the form in which Django stores it."""
-    if vendor_of(connection) == "postgresql":
+    vendor = vendor_of(connection)
+    if vendor == "postgresql":
         return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
     text = str(moment.astimezone(UTC).replace(tzinfo=None))
-    return f"TIMESTAMP'{text}'" if connection.vendor == "mysql" else f"'{text}'"
+    return f"TIMESTAMP'{text}'" if vendor == "mysql" else f"'{text}'"
 
 
 def as_micros(moment: datetime) -> int:

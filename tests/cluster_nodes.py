@@ -127,8 +127,13 @@ def held_back() -> Iterator[None]:
     A node has written nothing of the transaction then, while one after it may wait for its turn with its rows locked.
     """
     with transaction.atomic():
-        Overview.objects.create(name=uuid4().hex, taken_at=datetime.now(UTC), data={})
+        add_overview()
         yield
+
+
+def add_overview() -> None:
+    """Add a row to the table that `behind` has locked."""
+    Overview.objects.create(name=uuid4().hex, taken_at=datetime.now(UTC), data={})
 
 
 def statements_at_work(cursor: Any) -> set[tuple[int, str]]:

@@ -47,8 +47,8 @@ class Block:
 
     @property
     def file(self) -> str:
-        """The file that its first line names, as in ``# shop/models.py``; or nothing."""
-        found = re.match(r"# (\S+\.py)\n", self.text)
+        """The file that its first line names, as in ``# shop/models.py``, maybe with a comma and more; or nothing."""
+        found = re.match(r"# (\S+\.py)(?:, .*)?\n", self.text)
         return found[1] if found else ""
 
     def problems(self) -> Iterator[str]:

@@ -26,7 +26,7 @@ from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import PausedQueue
 from django_delayed_tasks.stats.backlogs import MAX_QUEUES, QueueBacklog, queues_of
 from django_delayed_tasks.stats.findings import MAX_OF_A_KIND, tasks_text
-from django_delayed_tasks.stats.look import look
+from django_delayed_tasks.stats.snapshot import take_snapshot
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import pause
@@ -105,7 +105,7 @@ class QueueRow:
 
 def read_queues() -> list[QueueRow]:
     """Return the queues with the codes whose tasks are in them by default."""
-    seen = look(settings.DATABASE)
+    seen = take_snapshot(settings.DATABASE)
     codes: defaultdict[str, list[str]] = defaultdict(list)
     for code, handler in sorted(get_task_handlers().items()):
         codes[handler.queue].append(code)
@@ -116,25 +116,25 @@ def read_queues() -> list[QueueRow]:
 class PausedQueueAdmin(OnePageAdmin[PausedQueue]):
     """The one page of queues. Users with the permission to change paused queues can pause and resume."""
 
-    def has_steer_permission(self, request: HttpRequest) -> bool:
+    def has_operate_permission(self, request: HttpRequest) -> bool:
         """Return whether the user may pause and resume queues."""
         allowed: bool = request.user.has_perm("django_delayed_tasks.change_pausedqueue")
         return allowed
 
     def has_view_permission(self, request: HttpRequest, obj: PausedQueue | None = None) -> bool:
-        return super().has_view_permission(request, obj) or self.has_steer_permission(request)
+        return super().has_view_permission(request, obj) or self.has_operate_permission(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method == "POST":
-            return self._steer(request)
+            return self._apply(request)
         rows = read_queues()
         context = {
             **page_context(self, request, _("Queues")),
             "rows": rows,
             "most": MAX_QUEUES if len(rows) >= MAX_QUEUES else None,
-            "may_steer": self.has_steer_permission(request),
+            "may_operate": self.has_operate_permission(request),
             "tasks_url": reverse(f"{self.admin_site.name}:django_delayed_tasks_task_changelist"),
             "entries": list(self._entries()),
             **(extra_context or {}),
@@ -146,8 +146,8 @@ class PausedQueueAdmin(OnePageAdmin[PausedQueue]):
         entries = LogEntry.objects.filter(content_type=kind).select_related("user").order_by("-action_time", "-pk")
         yield from entries[:10]
 
-    def _steer(self, request: HttpRequest) -> HttpResponse:
-        if not self.has_steer_permission(request):
+    def _apply(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_operate_permission(request):
             raise PermissionDenied
         if "pause" in request.POST:
             self._pause(request, request.POST["pause"] or request.POST.get("name", "").strip())

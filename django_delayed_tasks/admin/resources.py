@@ -14,14 +14,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
+from django_delayed_tasks.admin.actions import seen
+from django_delayed_tasks.admin.actions.row_actions import RowActions
+from django_delayed_tasks.admin.actions.verbs import ALWAYS, Action
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, ago_text, database_now
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
 from django_delayed_tasks.admin.lists.columns import column, in_card, json_of
 from django_delayed_tasks.admin.lists.filters import FOLDED
-from django_delayed_tasks.admin.steering import seen
-from django_delayed_tasks.admin.steering.row_actions import RowActions
-from django_delayed_tasks.admin.steering.verbs import ALWAYS, Action
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.stats.resources import HIDDEN, pool_names
@@ -136,7 +136,7 @@ class ResourceAdmin(RowActions, ReadOnlyAdmin[Resource]):
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("pool", "name")
 
-    def has_steer_permission(self, request: HttpRequest) -> bool:
+    def has_operate_permission(self, request: HttpRequest) -> bool:
         """Return whether the user may use the actions."""
         allowed: bool = request.user.has_perm("django_delayed_tasks.change_resource")
         return allowed
@@ -148,9 +148,9 @@ class ResourceAdmin(RowActions, ReadOnlyAdmin[Resource]):
             super().action_checkbox(obj), seen.NAME, obj.pk, obj.version,
         )  # fmt: skip
 
-    disable = DISABLE.method(gettext_lazy("Disable"), "steer")
-    enable = ENABLE.method(gettext_lazy("Enable"), "steer")
-    release_by_force = RELEASE.method(gettext_lazy("Release by force"), "steer")
+    disable = DISABLE.method(gettext_lazy("Disable"), "operate")
+    enable = ENABLE.method(gettext_lazy("Enable"), "operate")
+    release_by_force = RELEASE.method(gettext_lazy("Release by force"), "operate")
 
     @admin.display(description=gettext_lazy("state"))
     def state_(self, row: Resource) -> SafeString:

@@ -13,7 +13,6 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks.admin.again import EnqueuesAgain
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
 from django_delayed_tasks.admin.lists.columns import column, in_card, json_of, lateness, moment
@@ -27,6 +26,7 @@ from django_delayed_tasks.admin.lists.filters import (
     recent,
 )
 from django_delayed_tasks.admin.lists.tracebacks import folded
+from django_delayed_tasks.admin.reenqueue import ReenqueueMixin
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Task, TaskRun
@@ -43,7 +43,7 @@ class RunChangeList(NamingChangeList):
 
 
 @admin.register(TaskRun)
-class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
+class TaskRunAdmin(ReenqueueMixin, ReadOnlyAdmin[TaskRun]):
     """The list of runs, newest first. Conditions that no index serves are applied to the latest runs only."""
 
     list_display = (

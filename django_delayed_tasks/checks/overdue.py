@@ -32,9 +32,9 @@ def overdue_problems(alias: str) -> Iterator[CheckMessage]:
     # Imported here: an executor begins sooner without the statistics.
     from django_delayed_tasks.stats.backlogs import queues_of
     from django_delayed_tasks.stats.findings import VERY_LATE, tasks_text
-    from django_delayed_tasks.stats.look import look
+    from django_delayed_tasks.stats.snapshot import take_snapshot
 
-    for queue in queues_of(look(alias)):
+    for queue in queues_of(take_snapshot(alias)):
         if queue.latency > VERY_LATE and not queue.served_by and not queue.paused_at:
             text = _(
                 "In the database %(alias)r, no live executor serves the queue %(queue)r: %(tasks)s due, "

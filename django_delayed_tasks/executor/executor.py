@@ -8,7 +8,7 @@ from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing, meter
-from django_delayed_tasks.executor.claiming.levels import AgendaReader
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
 from django_delayed_tasks.executor.claiming.listener import listening_for
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead

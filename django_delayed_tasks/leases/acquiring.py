@@ -25,6 +25,7 @@ from django_delayed_tasks.leases.waiting import (
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, Grant, WantedResource
+from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.transactions import in_transaction, is_in_test_case, is_transient
 from django_delayed_tasks.support.logs import logger_of
 
@@ -97,6 +98,8 @@ class Contender:
 
     def _win(self) -> Won:
         deadline = None if self._request.wait is None else clock.monotonic() + self._request.wait
+        if self._request.wait == 0:  # no second look finds what another node has just given back
+            reconnecting(self._request.alias, lambda: clusters.catch_up(self._request.alias))
         if won := self._snatch():
             return won
         if self._request.wait == 0:
@@ -143,7 +146,7 @@ class Contender:
         request, begun = self._request, clock.monotonic()
         if request.is_cancelled():
             raise Cancelled
-        view = reconnecting(request.alias, lambda: line.look(request.alias, request.wanted, place))
+        view = reconnecting(request.alias, lambda: line.queue_view(request.alias, request.wanted, place))
         chosen = self._choose(view, begun)
         if chosen is None:
             return None, view
@@ -157,8 +160,17 @@ class Contender:
         return (grant, begun), view
 
     def _take(self, chosen: tuple[int, int]) -> Grant | None:
-        request = self._request
-        return resources.take(request.alias, chosen, uuid.uuid4().hex, max(request.ttl, request.at_least))
+        request, holder = self._request, uuid.uuid4().hex
+        try:
+            return resources.take(request.alias, chosen, holder, max(request.ttl, request.at_least))
+        except Error:
+            if drop_broken(request.alias):  # the answer may be lost, and not the lease
+                pk, version = chosen
+                grant = Grant(pk, version + 1, holder)
+                with suppress(Error):
+                    if resources.is_held(request.alias, grant):
+                        return grant
+            raise
 
     def _choose(self, view: View, now: float) -> tuple[int, int] | None:
         """Return the free resource for this place in the wait queue, counted from the least recently used.

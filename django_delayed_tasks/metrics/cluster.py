@@ -9,7 +9,7 @@ from django.db.models import Count, Q
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Executor, Resource
 from django_delayed_tasks.stats.limits import waits_of
-from django_delayed_tasks.stats.look import Look
+from django_delayed_tasks.stats.snapshot import Snapshot
 from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.support.logs import Log
 
@@ -55,7 +55,7 @@ def read_cluster(alias: str) -> Cluster:
 
 
 def _read(alias: str) -> Cluster:
-    seen = Look(alias)
+    seen = Snapshot(alias)
     waits = waits_of(seen)
     overdue: dict[str, float] = {}
     for level in seen.agenda.levels:

@@ -11,7 +11,7 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited, waits_of
-from django_delayed_tasks.stats.look import LATE, MAX_RUNNING, Look, look
+from django_delayed_tasks.stats.snapshot import LATE, MAX_RUNNING, Snapshot, take_snapshot
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
@@ -112,10 +112,10 @@ class Backlog(Figures):
 
 def backlog(*, using: str | None = None) -> Backlog:
     """Return what waits, runs and has failed."""
-    return backlog_of(look(using))
+    return backlog_of(take_snapshot(using))
 
 
-def backlog_of(seen: Look) -> Backlog:
+def backlog_of(seen: Snapshot) -> Backlog:
     """Do as :func:`backlog`."""
     running = seen.running
     pending = waiting.count_pending(seen.alias)
@@ -142,7 +142,7 @@ class StatusCount:
     is_surveyed: bool = False
 
 
-def count_statuses(seen: Look) -> dict[TaskStatus, StatusCount]:
+def count_statuses(seen: Snapshot) -> dict[TaskStatus, StatusCount]:
     """Return how many tasks have each status, counted up to ``COUNTED``; the rest is from the latest survey."""
     counted = {status: waiting.count_status(seen.alias, status) for status in TaskStatus}
     is_known = max(counted.values()) <= COUNTED
@@ -156,19 +156,21 @@ def _status_count(counted: int, surveyed: int) -> StatusCount:
     return StatusCount(max(COUNTED, surveyed), is_exact=False, is_surveyed=surveyed > COUNTED)
 
 
-def _count(seen: Look, status: TaskStatus) -> int:
+def _count(seen: Snapshot, status: TaskStatus) -> int:
     return _exact_or_surveyed(seen, status, waiting.count_status(seen.alias, status))
 
 
-def _exact_or_surveyed(seen: Look, status: TaskStatus, count: int) -> int:
+def _exact_or_surveyed(seen: Snapshot, status: TaskStatus, count: int) -> int:
     return count if count <= COUNTED else max(count, seen.survey.total(status) or 0)
 
 
-def _surveyed_queues(seen: Look) -> dict[str, int] | None:
+def _surveyed_queues(seen: Snapshot) -> dict[str, int] | None:
     return seen.survey.data.get("queues", {}) if seen.survey.taken_at else None
 
 
-def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, int] | None = None) -> list[QueueBacklog]:
+def queues_of(
+    seen: Snapshot, running: Iterable[Task] = (), pending: Mapping[str, int] | None = None
+) -> list[QueueBacklog]:
     """Return the queues that are paused, have pending or ``running`` tasks, or that handlers in this process name.
 
     Paused ones come first, then those with the longest waiting task.
@@ -204,7 +206,7 @@ def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, in
     ]  # fmt: skip
 
 
-def _longest(seen: Look, running: list[Task]) -> list[RunningTask]:
+def _longest(seen: Snapshot, running: list[Task]) -> list[RunningTask]:
     names = {executor.pk: executor.name for executor in seen.executors}
     first = sorted(running, key=lambda task: task.update_time)[:10]
     if dead := {task.executor for task in first if task.executor} - names.keys():

@@ -12,7 +12,7 @@ from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.findings import lacks_handler, threads_clause
 from django_delayed_tasks.stats.limits import used_up
-from django_delayed_tasks.stats.look import LATE, Look, look
+from django_delayed_tasks.stats.snapshot import LATE, Snapshot, take_snapshot
 from django_delayed_tasks.store.sql.lanes import is_blocked, is_limited
 
 
@@ -23,7 +23,7 @@ def reason(task: Task, now: datetime) -> str:
     """
     if task.status != TaskStatus.PENDING or min(task.claim_at, task.when) > now:
         return ""
-    seen = look(task._state.db)
+    seen = take_snapshot(task._state.db)
     if _lacks_handler(task, seen):
         return _("no executor of its queue has a handler for its code")
     if task.claim_at > now:
@@ -37,13 +37,13 @@ def reason(task: Task, now: datetime) -> str:
     return _limit(task, seen) or _held_back(task, seen) or _threads(task, seen)
 
 
-def _lacks_handler(task: Task, seen: Look) -> bool:
+def _lacks_handler(task: Task, seen: Snapshot) -> bool:
     # Executors import the module of a function when they claim the first task of it.
     is_open = task.queue not in seen.paused and not is_function(task.biz_ext)
     return is_open and lacks_handler(seen, task.queue, task.biz_code)
 
 
-def _limit(task: Task, seen: Look) -> str:
+def _limit(task: Task, seen: Snapshot) -> str:
     """Return the limit that the task waits for, "" if there is none."""
     if waits := blocked_text(task) or pool_text(task, seen.now):
         return waits
@@ -52,7 +52,7 @@ def _limit(task: Task, seen: Look) -> str:
     return limit and _("it waits for %s; more executors will not help") % limit
 
 
-def _held_back(task: Task, seen: Look) -> str:
+def _held_back(task: Task, seen: Snapshot) -> str:
     """Return that a rescued task is kept apart from others that run; "" if none of these has been rescued."""
     serving = {one.pk for one in seen.serving(task.queue)}
     busy = {one.executor for one in seen.running if one.rescues}
@@ -61,7 +61,7 @@ def _held_back(task: Task, seen: Look) -> str:
     return _("it is held back while other tasks run that were taken from dead executors: one of them may be the cause")
 
 
-def _threads(task: Task, seen: Look) -> str:
+def _threads(task: Task, seen: Snapshot) -> str:
     if not seen.idle_threads(task.queue):
         return _("it waits for an executor. %s") % threads_clause(seen, task.queue)
     if is_limited(task.lane) and find(task.biz_code) is None:
@@ -73,7 +73,7 @@ def reasons(task: Task, now: datetime) -> list[str]:
     """Return the limit that a due task waits for, and why it is late if it is, or has no handler."""
     if task.status != TaskStatus.PENDING or min(task.claim_at, task.when) > now:
         return []
-    seen = look(task._state.db)
+    seen = take_snapshot(task._state.db)
     is_told = task.claim_at <= now - LATE or _lacks_handler(task, seen)
     why = [_limit(task, seen) if task.claim_at <= now else "", reason(task, now) if is_told else ""]
     return list(dict.fromkeys(filter(None, why)))

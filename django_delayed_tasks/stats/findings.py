@@ -18,7 +18,7 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
 from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited
-from django_delayed_tasks.stats.look import LATE, MAX_RUNNING, Look, look
+from django_delayed_tasks.stats.snapshot import LATE, MAX_RUNNING, Snapshot, take_snapshot
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.resources.usage import first_free
 from django_delayed_tasks.store.sql.transactions import oldest_transaction
@@ -50,10 +50,10 @@ class Problem(Figures):
 
 def problems(*, using: str | None = None) -> list[Problem]:
     """Return what is wrong, errors first, then what is good to know; texts are in the language that is active."""
-    return problems_of(look(using))
+    return problems_of(take_snapshot(using))
 
 
-def problems_of(seen: Look, queues: list[QueueBacklog] | None = None) -> list[Problem]:
+def problems_of(seen: Snapshot, queues: list[QueueBacklog] | None = None) -> list[Problem]:
     """Do as :func:`problems`; ``queues`` are those of the backlog, if it was read already."""
     rows = queues_of(seen) if queues is None else queues
     kinds = (
@@ -64,7 +64,7 @@ def problems_of(seen: Look, queues: list[QueueBacklog] | None = None) -> list[Pr
     return sorted(found, key=lambda problem: LEVELS.index(problem.level))
 
 
-def _no_executor(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
+def _no_executor(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
     if seen.alive:
         return
     open_queues = [queue for queue in queues if not queue.paused_at]
@@ -78,7 +78,7 @@ def _no_executor(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
     yield Problem("no_executor", "error" if due else "warning", text, advice)
 
 
-def _unserved(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
+def _unserved(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
     if not seen.alive:
         return
     for queue in queues:
@@ -92,14 +92,14 @@ def _unserved(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
         yield Problem("queue_unserved", "error" if queue.due else "warning", text % values, advice, queue.name)
 
 
-def _without_handler(seen: Look) -> Iterator[Problem]:
+def _without_handler(seen: Snapshot) -> Iterator[Problem]:
     for code in codes_without_handler(seen):
         text = _("Tasks of the code “%s” wait, and no executor of their queue has a handler for it.") % code
         advice = _("Deploy the handler to the executors, or cancel the tasks if the code is gone.")
         yield Problem("code_without_handler", "error", text, advice, code)
 
 
-def codes_without_handler(seen: Look, only: Collection[str] | None = None) -> list[str]:
+def codes_without_handler(seen: Snapshot, only: Collection[str] | None = None) -> list[str]:
     """Return the codes of tasks that wait and that no live executor of their queue can run; ``only`` in these queues.
 
     Executors put such tasks off for a minute each time that they look at them, so most of them are not due.
@@ -111,7 +111,7 @@ def codes_without_handler(seen: Look, only: Collection[str] | None = None) -> li
     return sorted(code for code in codes if not _is_code_of_function(seen.alias, code))
 
 
-def lacks_handler(seen: Look, queue: str, code: str) -> bool:
+def lacks_handler(seen: Snapshot, queue: str, code: str) -> bool:
     """Return whether live executors serve the queue, and none of them has a handler for the code."""
     serving = seen.serving(queue)
     return bool(serving) and not any(code in (one.codes or ()) for one in serving)
@@ -125,7 +125,7 @@ def _is_code_of_function(alias: str, code: str) -> bool:
     return False
 
 
-def _empty_pools(seen: Look) -> Iterator[Problem]:
+def _empty_pools(seen: Snapshot) -> Iterator[Problem]:
     late = seen.now - LATE
     codes = {task.biz_code for task in seen.first_due if task.claim_at <= late and task.queue not in seen.paused}
     pools = {code: handler.pool for code in codes if (handler := find(code)) and handler.pool}
@@ -137,7 +137,7 @@ def _empty_pools(seen: Look) -> Iterator[Problem]:
             yield Problem("pool_empty", "error", text % {"code": code, "pool": pool}, advice, pool)
 
 
-def _late(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
+def _late(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
     for queue in queues:
         if queue.latency <= VERY_LATE or queue.paused_at or not queue.served_by:
             continue
@@ -153,7 +153,7 @@ def _late(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
             yield Problem("late", "warning", text % values, advice, queue.name)
 
 
-def grows(seen: Look, queue: QueueBacklog) -> bool:
+def grows(seen: Snapshot, queue: QueueBacklog) -> bool:
     """Return whether a queue is later now than it was a minute or more ago."""
     now = seen.now.timestamp()
     for moment, latencies in seen.survey.data.get("late", []):
@@ -163,13 +163,13 @@ def grows(seen: Look, queue: QueueBacklog) -> bool:
     return False
 
 
-def _first_lane(seen: Look, queue: QueueBacklog) -> str:
+def _first_lane(seen: Snapshot, queue: QueueBacklog) -> str:
     """Return the lane of the task that has been due for the longest time, of those that no limit holds back."""
     levels = [level for level in seen.agenda.levels if level.queue == queue.name and level.earliest == queue.earliest]
     return min((level.lane for level in levels), default="")
 
 
-def threads_clause(seen: Look, queue: str) -> str:
+def threads_clause(seen: Snapshot, queue: str) -> str:
     """Return, as a sentence without its end, whether the threads that serve a queue are busy, and with what."""
     serving = {one.pk: one.threads for one in seen.serving(queue)}
     threads, idle = sum(serving.values()), seen.idle_threads(queue)
@@ -185,7 +185,7 @@ def threads_clause(seen: Look, queue: str) -> str:
     return text % {"threads": threads, "idle": idle, "codes": ", ".join([*named, *more])}
 
 
-def _limited(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
+def _limited(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
     for one in (one for queue in queues for one in queue.limited):
         if seen.now - one.since > VERY_LATE:
             text = ngettext(
@@ -204,7 +204,7 @@ def limited_text(one: Limited, text: str) -> str:
     return text % {"tasks": tasks, "code": one.code, "limit": one.limit}
 
 
-def _crashed(seen: Look) -> Iterator[Problem]:
+def _crashed(seen: Snapshot) -> Iterator[Problem]:
     for executor in seen.crashed:
         ago = duration_text(seen.now - executor.expires_at)
         text = _("The executor “%(name)s” on %(host)s crashed %(time)s ago, and is not back yet.")
@@ -216,7 +216,7 @@ def _crashed(seen: Look) -> Iterator[Problem]:
         yield Problem("executor_crashed", "warning", text % values, advice, executor.name)
 
 
-def _lost(seen: Look) -> Iterator[Problem]:
+def _lost(seen: Snapshot) -> Iterator[Problem]:
     for executor in seen.executors:
         if executor.expires_at >= seen.now - LATE:
             continue
@@ -225,7 +225,7 @@ def _lost(seen: Look) -> Iterator[Problem]:
         yield Problem("executor_lost", "error", text % values, _("Start an executor: it takes them."), executor.name)
 
 
-def _clocks(seen: Look) -> Iterator[Problem]:
+def _clocks(seen: Snapshot) -> Iterator[Problem]:
     advice = _("Synchronize the clocks (NTP, chrony).")
     if abs(seen.host_ahead) > SKEW:
         text = _("The clock of this host differs from the database's by %s.") % duration_text(seen.host_ahead)
@@ -245,7 +245,7 @@ def _clocks(seen: Look) -> Iterator[Problem]:
             yield Problem("clock_skew", "warning", text % values, advice, executor.name)
 
 
-def _pinned(seen: Look) -> Iterator[Problem]:
+def _pinned(seen: Snapshot) -> Iterator[Problem]:
     oldest = oldest_transaction(seen.alias)
     if oldest and oldest[0] > timedelta(minutes=10):
         text = _("A transaction has been open for %(time)s (session %(session)s of the database).")

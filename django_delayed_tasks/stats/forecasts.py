@@ -13,7 +13,7 @@ from typing import Final
 from django.utils import timezone
 
 from django_delayed_tasks.stats.figures import Figures
-from django_delayed_tasks.stats.look import Look, look
+from django_delayed_tasks.stats.snapshot import Snapshot, take_snapshot
 from django_delayed_tasks.store.records.survey import LATER, Recurring, minute_of, moment_of, project
 
 MINUTES, HOURS, DAYS = 60, 24, 30
@@ -79,10 +79,10 @@ class Forecast(Figures):
 
 def forecast(*, using: str | None = None) -> Forecast:
     """Return when tasks become due, by code; tasks that are due already are not in it."""
-    return forecast_of(look(using))
+    return forecast_of(take_snapshot(using))
 
 
-def forecast_of(seen: Look) -> Forecast:
+def forecast_of(seen: Snapshot) -> Forecast:
     """Do as :func:`forecast`."""
     due = _due(seen)
     local = timezone.localtime(seen.now)
@@ -112,7 +112,7 @@ def _midnight(today: datetime, days: int) -> datetime:
     return timezone.make_aware(datetime(date.year, date.month, date.day))  # noqa: DTZ001 (made aware)
 
 
-def _due(seen: Look) -> Due:
+def _due(seen: Snapshot) -> Due:
     """Return when tasks are due from now on, by code."""
     fine = seen.survey.data.get("fine", LATER)
     border = None if seen.next.until is None else _rounded(minute_of(seen.next.until), fine)
@@ -139,7 +139,7 @@ def _continue(due: Due, surveyed: Due, border: int) -> None:
     _add(due, surveyed, lambda minute: minute > border)
 
 
-def _add_recurring(due: Due, seen: Look) -> None:
+def _add_recurring(due: Due, seen: Snapshot) -> None:
     """Add the times of recurring tasks that the survey knows, and of those that were added since."""
     known = _stored(seen, "recurring")
     now = minute_of(seen.now)
@@ -148,7 +148,7 @@ def _add_recurring(due: Due, seen: Look) -> None:
     _add(due, {**project(new, seen.now, LIVE_STEPS), **known}, lambda minute: minute > now)
 
 
-def _recurring(seen: Look) -> list[Recurring]:
+def _recurring(seen: Snapshot) -> list[Recurring]:
     groups: dict[tuple[str, str], Recurring] = {}
     for task in seen.next.tasks:
         if task.trigger_text:
@@ -158,7 +158,7 @@ def _recurring(seen: Look) -> list[Recurring]:
     return list(groups.values())
 
 
-def _stored(seen: Look, what: str) -> Due:
+def _stored(seen: Snapshot, what: str) -> Due:
     found = seen.survey.data.get(what, {})
     return {
         code: Counter({minute: count for minute, count in times if minute != LATER}) for code, times in found.items()
@@ -185,7 +185,7 @@ def _bars(due: Due, starts: list[datetime], end: datetime) -> list[Bar]:
     return [Bar(start, bar) for start, bar in zip(starts, bars, strict=False)]
 
 
-def _peak(due: Due, seen: Look) -> Peak | None:
+def _peak(due: Due, seen: Snapshot) -> Peak | None:
     end = minute_of(seen.now + timedelta(days=1))
     totals: Counter[int] = Counter()
     for times in due.values():
@@ -201,7 +201,7 @@ def _peak(due: Due, seen: Look) -> Peak | None:
     return Peak(start, tasks, rate, start + timedelta(seconds=tasks / rate) if is_told else None, held)
 
 
-def _rate_of(codes: Mapping[str, int], seen: Look) -> float:
+def _rate_of(codes: Mapping[str, int], seen: Snapshot) -> float:
     """Return the runs per second if these tasks run one code after the other; 0 if that of a code is not known."""
     most: Mapping[str, int] = seen.survey.data.get("busiest_minutes", {})
     if not all(most.get(code) for code in codes):
@@ -209,7 +209,7 @@ def _rate_of(codes: Mapping[str, int], seen: Look) -> float:
     return sum(codes.values()) / sum(60 * tasks / most[code] for code, tasks in codes.items())
 
 
-def _held(codes: Iterable[str], minute: int, seen: Look) -> list[str]:
+def _held(codes: Iterable[str], minute: int, seen: Snapshot) -> list[str]:
     """Return the queues of tasks of these codes, due in this minute, in which nothing runs now."""
     known = {code: set(queues) for code, queues in seen.survey.data.get("queues_of", {}).items()}
     read: defaultdict[str, set[str]] = defaultdict(set)

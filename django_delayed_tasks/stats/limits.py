@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.stats.figures import Figures
-from django_delayed_tasks.stats.look import LATE, Look
+from django_delayed_tasks.stats.snapshot import LATE, Snapshot
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.resources.rate_tokens import tokens_of
@@ -49,7 +49,7 @@ class Waits(NamedTuple):
     levels: frozenset[Level]
 
 
-def waits_of(seen: Look) -> Waits:
+def waits_of(seen: Snapshot) -> Waits:
     """Return which due tasks wait for limits; those in paused queues or without an executor wait for something else."""
     served = [level for level in seen.agenda.levels if is_limited(level.lane) and _is_served(seen, level)]
     limits = used_up(seen, {_place(level) for level in served if not is_blocked(level.lane) and _is_late(seen, level)})
@@ -61,15 +61,15 @@ def _place(level: Level) -> Place:
     return level.queue, code_of(level.lane)
 
 
-def _is_served(seen: Look, level: Level) -> bool:
+def _is_served(seen: Snapshot, level: Level) -> bool:
     return level.queue not in seen.paused and bool(seen.serving(level.queue))
 
 
-def _is_late(seen: Look, level: Level) -> bool:
+def _is_late(seen: Snapshot, level: Level) -> bool:
     return level.earliest <= seen.now - LATE
 
 
-def _opened(seen: Look, held: Iterable[Level], limits: Mapping[Place, str]) -> Iterable[Limited]:
+def _opened(seen: Snapshot, held: Iterable[Level], limits: Mapping[Place, str]) -> Iterable[Limited]:
     found: dict[Place, Limited] = {}
     for level in held:
         if not is_blocked(level.lane):
@@ -80,7 +80,7 @@ def _opened(seen: Look, held: Iterable[Level], limits: Mapping[Place, str]) -> I
     return found.values()
 
 
-def _blocked(seen: Look) -> Iterable[Limited]:
+def _blocked(seen: Snapshot) -> Iterable[Limited]:
     since: dict[Place, datetime] = {}
     keys: dict[Place, int] = {}
     for level in seen.agenda.blocked:
@@ -102,7 +102,7 @@ def _of_keys(handler: TaskHandler | None) -> str:
     return _("%(limits)s of their keys") % {"limits": named}
 
 
-def used_up(seen: Look, places: Collection[Place]) -> dict[Place, str]:
+def used_up(seen: Snapshot, places: Collection[Place]) -> dict[Place, str]:
     """Return the limits, in words, that allow no further run now, of those places of which one is used up.
 
     Limits of keys are left out: the tasks that wait for these are blocked.

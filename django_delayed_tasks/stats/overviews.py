@@ -1,4 +1,4 @@
-"""Everything that the overview shows, read in one look: the page, its JSON and ``taskstatus`` show the same."""
+"""Everything that the overview shows, read in one snapshot: the page, its JSON and ``taskstatus`` show the same."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from django_delayed_tasks.stats.backlogs import Backlog, backlog_of
 from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.findings import Problem, host_text, problems_of
 from django_delayed_tasks.stats.forecasts import Forecast, forecast_of
-from django_delayed_tasks.stats.look import look
 from django_delayed_tasks.stats.resources import Pool, pools_of
 from django_delayed_tasks.stats.runs import Failures, Runs, failures_of, rates_of, series_of
+from django_delayed_tasks.stats.snapshot import take_snapshot
 
 SPANS: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 """The spans of time for which the history of runs is told."""
@@ -56,7 +56,7 @@ class Overview(Figures):
 
 def overview(span: Span = "hour", *, using: str | None = None) -> Overview:
     """Return everything that the overview shows; ``span`` is the time that the figures about runs cover."""
-    seen = look(using)
+    seen = take_snapshot(using)
     last = SPANS[span]
     waits = backlog_of(seen)
     rates = rates_of(seen, last)

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.stats.figures import Figures
-from django_delayed_tasks.stats.look import Look
+from django_delayed_tasks.stats.snapshot import Snapshot
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.resources.resources import MUTEXES
@@ -45,12 +45,12 @@ def pool_names(alias: str) -> Iterator[str]:
         yield last
 
 
-def pools_of(seen: Look) -> list[Pool]:
+def pools_of(seen: Snapshot) -> list[Pool]:
     """Return the pools, and the mutexes, that are not empty."""
     return [_pool(seen, name) for name in pool_names(seen.alias)]
 
 
-def _pool(seen: Look, name: str) -> Pool:
+def _pool(seen: Snapshot, name: str) -> Pool:
     rows: Any = Resource.objects.using(seen.alias).filter(pool=name).order_by()
     waiters: Any = Waiter.objects.using(seen.alias).filter(pool=name, expires_at__gt=seen.now).order_by()
     numbers = [

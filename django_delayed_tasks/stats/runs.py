@@ -10,7 +10,7 @@ from typing import Any, Final
 from django_delayed_tasks.models.rollups import BOUNDS
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.stats.figures import Figures
-from django_delayed_tasks.stats.look import Look, look
+from django_delayed_tasks.stats.snapshot import Snapshot, take_snapshot
 from django_delayed_tasks.store.records import rollup
 from django_delayed_tasks.store.records.rollup import DAY, HOUR, MINUTE, Cell, RollupSum, folded, merged
 
@@ -155,10 +155,10 @@ class Failures(Figures):
 
 def rates(last: timedelta = timedelta(hours=1), *, using: str | None = None) -> list[Runs]:
     """Return the runs that ended within about ``last`` before now, by code: the most frequent code first."""
-    return rates_of(look(using), last)
+    return rates_of(take_snapshot(using), last)
 
 
-def rates_of(seen: Look, last: timedelta) -> list[Runs]:
+def rates_of(seen: Snapshot, last: timedelta) -> list[Runs]:
     """Do as :func:`rates`."""
     grain, since = period(seen.now, last, timedelta(days=2))
     rows = rollup.read(seen.alias, grain, since, ("biz_code", "outcome"))
@@ -172,10 +172,10 @@ def series(last: timedelta = timedelta(hours=1), *, code: str | None = None, usi
 
     A period is a minute for up to two hours, an hour for up to eight days, and a day for more.
     """
-    return series_of(look(using), last, code)
+    return series_of(take_snapshot(using), last, code)
 
 
-def series_of(seen: Look, last: timedelta, code: str | None = None) -> list[Runs]:
+def series_of(seen: Snapshot, last: timedelta, code: str | None = None) -> list[Runs]:
     """Do as :func:`series`."""
     grain, since = period(seen.now, last)
     rows = rollup.read(seen.alias, grain, since, ("start", "outcome"), code=code)
@@ -188,10 +188,10 @@ def series_of(seen: Look, last: timedelta, code: str | None = None) -> list[Runs
 
 def failures(last: timedelta = timedelta(hours=1), *, using: str | None = None) -> list[Failures]:
     """Return what went wrong within about ``last`` before now, by code and error, the most frequent first."""
-    return failures_of(look(using), last)
+    return failures_of(take_snapshot(using), last)
 
 
-def failures_of(seen: Look, last: timedelta) -> list[Failures]:
+def failures_of(seen: Snapshot, last: timedelta) -> list[Failures]:
     """Do as :func:`failures`."""
     grain, since = period(seen.now, last)
     condition = f"outcome IN ({', '.join(str(int(outcome)) for outcome in TROUBLES)})"

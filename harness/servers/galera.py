@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.servers.mariadb import MariaDB, common_options
@@ -161,26 +161,9 @@ class Cluster(NodesOfCluster[Node]):
             node.await_ready()
 
 
-@contextlib.contextmanager
-def running_cluster() -> Iterator[Cluster]:
-    """A cluster that is stopped afterwards, whatever happens."""
-    cluster = Cluster()
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
-
-
 def _provider() -> str | None:
     return next((path for path in PROVIDERS if Path(path).exists()), None)
 
 
-@contextlib.contextmanager
-def _nodes() -> Iterator[Sequence[ClusterNode]]:
-    with running_cluster() as cluster:
-        yield cluster.nodes
-
-
 if __name__ == "__main__":
-    sys.exit(hold("GALERA", _nodes, sys.argv[1:]))
+    sys.exit(hold("GALERA", Cluster, sys.argv[1:]))

@@ -8,7 +8,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from harness.servers.mariadb import common_options, write_accounts
@@ -219,24 +219,7 @@ class Cluster(NodesOfCluster[Node]):
         to.ask(f"SELECT group_replication_set_as_primary('{to.id}')", patience=60)
 
 
-@contextlib.contextmanager
-def running_cluster(is_single_primary: bool = False) -> Iterator[Cluster]:
-    """A cluster that is stopped afterwards, whatever happens."""
-    cluster = Cluster(is_single_primary)
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
-
-
-@contextlib.contextmanager
-def _nodes(is_single_primary: bool) -> Iterator[Sequence[ClusterNode]]:
-    with running_cluster(is_single_primary) as cluster:
-        yield cluster.nodes
-
-
 if __name__ == "__main__":
     arguments = sys.argv[1:]
     is_single = arguments[:1] == ["--single-primary"]
-    sys.exit(hold("GROUPREPLICATION", partial(_nodes, is_single), arguments[is_single:]))
+    sys.exit(hold("GROUPREPLICATION", partial(Cluster, is_single), arguments[is_single:]))

@@ -6,8 +6,7 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from harness.servers.commands import Interrupted, catch_signals, run_command
 from harness.servers.processes import ServerError
@@ -130,10 +129,24 @@ N = TypeVar("N", bound=ClusterNode)
 
 
 class NodesOfCluster(ABC, Generic[N]):
-    """The nodes. Their processes are started in the thread that calls, and end with that one."""
+    """The nodes. Their processes are started in the thread that calls, and end with that one.
+
+    As a context manager it starts them, and stops them whatever happens.
+    """
 
     wires: Wires
     nodes: list[N]
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     @abstractmethod
     def start(self) -> None:
@@ -162,16 +175,14 @@ class NodesOfCluster(ABC, Generic[N]):
         self.wires.leave()
 
 
-def hold(
-    prefix: str, running: Callable[[], AbstractContextManager[Sequence[ClusterNode]]], arguments: Sequence[str]
-) -> int:
+def hold(prefix: str, cluster: Callable[[], NodesOfCluster[Any]], arguments: Sequence[str]) -> int:
     """Run a command with a cluster and the URLs of its nodes in its environment, or hold one until a signal comes."""
     catch_signals()
     try:
-        with running() as nodes:
+        with cluster() as running:
             urls: Mapping[str, str] = {
-                f"DATABASE_URL_{prefix}": nodes[0].url,
-                **{f"DATABASE_URL_{prefix}_{node.number}": node.url for node in nodes},
+                f"DATABASE_URL_{prefix}": running.nodes[0].url,
+                **{f"DATABASE_URL_{prefix}_{node.number}": node.url for node in running.nodes},
             }
             print(*(f"{name}={url}" for name, url in urls.items()), sep="\n", flush=True)
             if arguments:

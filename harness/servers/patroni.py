@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -446,14 +446,3 @@ def _await(predicate: Callable[[], bool], log: Path) -> None:
         if time.monotonic() > deadline:
             raise ServerError(f"not within {PATIENCE:g} s:\n{log.read_text(errors='replace')[-6000:]}")
         time.sleep(0.1)
-
-
-@contextlib.contextmanager
-def running_cluster() -> Iterator[Cluster]:
-    """A cluster that is stopped afterwards, whatever happens."""
-    cluster = Cluster()
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()

@@ -4,7 +4,7 @@ import time
 from statistics import quantiles
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.levels import FullScans
+from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.states import NextState, RunOutcome

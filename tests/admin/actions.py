@@ -4,7 +4,7 @@ from typing import Any
 
 from django.test import Client
 
-from django_delayed_tasks.admin.steering import seen
+from django_delayed_tasks.admin.actions import seen
 from django_delayed_tasks.models import Task
 from tests.admin.pages import confirm, hidden_of
 from tests.admin.rows import list_of

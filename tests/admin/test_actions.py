@@ -7,7 +7,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from django_delayed_tasks.admin.steering import seen
+from django_delayed_tasks.admin.actions import seen
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.admin.actions import ACTIONS, LIST, STATUS, do

@@ -8,7 +8,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from django_delayed_tasks.admin.steering import question, row_actions
+from django_delayed_tasks.admin.actions import question, row_actions
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.actions import ACTIONS, LIST, STATUS, ask, confirm_once, do

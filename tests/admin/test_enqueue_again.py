@@ -10,7 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from django_delayed_tasks.admin import again
+from django_delayed_tasks.admin import reenqueue
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task, TaskRun
@@ -126,7 +126,7 @@ def test_reasons_are_said_once_each(boss: Client) -> None:
 
 
 def test_all_that_match_are_the_latest_and_that_is_said(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(again, "MAX_RUNS", 1)
+    monkeypatch.setattr(reenqueue, "MAX_RUNS", 1)
     ran("old")
     of = ran("new")
     boxes = {"action": "enqueue_again", "_selected_action": [of.pk], "select_across": "1", "index": "0"}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
+from django_delayed_tasks.admin.actions import seen
 from django_delayed_tasks.admin.lists import columns
-from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.admin import rows

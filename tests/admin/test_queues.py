@@ -18,7 +18,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats import backlogs
-from django_delayed_tasks.stats.look import look
+from django_delayed_tasks.stats.snapshot import take_snapshot
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.admin.pages import messages_of, numbers_of, rows_of
@@ -185,10 +185,10 @@ class TestSteering:
 
 
 @pytest.mark.parametrize(
-    ("permissions", "may_look", "may_steer"),
+    ("permissions", "may_look", "may_operate"),
     [([], False, False), (["view"], True, False), (["change"], True, True), (["add", "delete"], False, False)],
 )
-def test_permissions(db: None, permissions: list[str], may_look: bool, may_steer: bool) -> None:
+def test_permissions(db: None, permissions: list[str], may_look: bool, may_operate: bool) -> None:
     user = User.objects.create_user("clerk", is_staff=True)
     names = [f"{name}_pausedqueue" for name in permissions]
     user.user_permissions.set(Permission.objects.filter(codename__in=names))
@@ -197,10 +197,10 @@ def test_permissions(db: None, permissions: list[str], may_look: bool, may_steer
     pause_queue("paused")
     response = client.get(LIST)
     assert response.status_code == (200 if may_look else 403)
-    assert ("<button" in response.content.decode().partition("result_list")[2]) is may_steer
+    assert ("<button" in response.content.decode().partition("result_list")[2]) is may_operate
     for form in ({"pause": "mail"}, {"resume": "paused"}):
-        assert client.post(LIST, form).status_code == (302 if may_steer else 403)
-    assert set(PausedQueue.objects.values_list("queue", flat=True)) == ({"mail"} if may_steer else {"paused"})
+        assert client.post(LIST, form).status_code == (302 if may_operate else 403)
+    assert set(PausedQueue.objects.values_list("queue", flat=True)) == ({"mail"} if may_operate else {"paused"})
     for view in ("add", "delete"):
         key = [] if view == "add" else ["paused"]
         assert client.get(reverse(f"admin:django_delayed_tasks_pausedqueue_{view}", args=key)).status_code in (403, 302)
@@ -246,13 +246,13 @@ class TestStatements:
         """Those that are blocked, too."""
         due = {"claim_at": NOW - HOUR, "queue": "mail", "lane": lane}
         Task._base_manager.bulk_create(new_task(f"{i}", NOW - HOUR, **due) for i in range(3))
-        assert look().due == {"mail": 3}
+        assert take_snapshot().due == {"mail": 3}
 
 
 def test_many_levels_are_counted_in_few_statements(boss: Client) -> None:
     due = {"claim_at": NOW - HOUR, "queue": "mail"}
     Task._base_manager.bulk_create(new_task(f"{i}", NOW - HOUR, priority=i - 60, **due) for i in range(120))
-    seen = look()
+    seen = take_snapshot()
     assert len(seen.agenda.levels) == 120
     with CaptureQueriesContext(connection) as context:
         assert seen.due == {"mail": 120}

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from django_delayed_tasks.admin.steering.seen import CHANGED
+from django_delayed_tasks.admin.actions.seen import CHANGED
 from django_delayed_tasks.admin.tasks import writes
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus

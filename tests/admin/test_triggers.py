@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.admin.steering.seen import CHANGED
+from django_delayed_tasks.admin.actions.seen import CHANGED
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.schedules import declare

@@ -102,8 +102,8 @@ def test_pools_and_who_waits_for_them_are_told_apart() -> None:
         place = line.enter(ALIAS, WantedResource(one, ""), HOUR)
         with pytest.raises(UnknownPool), Pool(other).lease(wait=0):
             pass
-        assert line.look(ALIAS, WantedResource(other, "")).ahead == 0
-        assert line.look(ALIAS, WantedResource(one, ""), place).is_in_line
+        assert line.queue_view(ALIAS, WantedResource(other, "")).ahead == 0
+        assert line.queue_view(ALIAS, WantedResource(one, ""), place).is_in_line
 
 
 def test_keys_of_a_limit_are_told_apart() -> None:

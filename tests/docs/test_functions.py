@@ -79,7 +79,8 @@ def test_functions(functions: ModuleType, settings: Any, django_capture_on_commi
         page.run()
         result = page.names["result"] = page["export"].enqueue(4)
         run_due_tasks()
-        page.run()
+        page.run().run()
+        assert page["TASKS"]["default"]["OPTIONS"]["functions"]
     result.refresh()
     assert result.return_value == 4
     assert cancel_task("shop.tasks.check_shop", "12")

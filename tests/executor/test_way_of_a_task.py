@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from django.db import connection
 
 import django_delayed_tasks
 from django_delayed_tasks.models import TaskRun
@@ -21,8 +22,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 PACKAGE = str(Path(django_delayed_tasks.__file__).parent)
 THREADS = ("poller", "lanes", "worker", "settler", "run log")
 """Those that claim, run, settle and log."""
-CALLS = 520
-"""The start of these threads included. It takes 400 to 480: their order differs."""
+CALLS = 520 if connection.vendor == "sqlite" else 620
+"""The start of these threads included. It takes 400 to 480, and 565 on MariaDB: their order differs."""
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
 """Calls before Python 3.12, and none since."""
 

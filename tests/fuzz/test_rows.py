@@ -74,7 +74,7 @@ def pages_work() -> None:
     list(api.get_runs())
 
 
-def steer_everything() -> None:
+def act_on_everything() -> None:
     """The actions of the admin on all tasks: those that they cannot be applied to are left."""
     client = Client()
     client.force_login(User.objects.get())
@@ -145,7 +145,7 @@ def test_one(name: str) -> None:
 def test_all_together() -> None:
     runs_beside(POISON)
     pages_work()
-    steer_everything()
+    act_on_everything()
 
 
 @given(st.lists(ROWS, min_size=10, max_size=20))

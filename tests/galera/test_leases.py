@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.servers.galera import Cluster, Node, running_cluster
+from harness.servers.galera import Cluster, Node
 from tests.galera.holders import POOL
 from tests.leases.test_contention import leases, never_two, read_notes
 from tests.processes.children import Child
@@ -26,7 +26,7 @@ TURNS = 8
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with running_cluster() as cluster:
+    with Cluster() as cluster:
         yield cluster
 
 

@@ -61,7 +61,7 @@ class Standing:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.has_come = Event()
-        look = line.look
+        look = line.queue_view
 
         def note(alias: str, wanted: Any, place: int = line.LAST) -> Any:
             view = look(alias, wanted, place)
@@ -69,7 +69,7 @@ class Standing:
                 self.has_come.set()
             return view
 
-        monkeypatch.setattr(line, "look", note)
+        monkeypatch.setattr(line, "queue_view", note)
 
 
 class Held:

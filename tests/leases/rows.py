@@ -31,7 +31,7 @@ def row(name: str = "a") -> Resource:
 
 def take(name: str = "a", holder: str = "me") -> Grant | None:
     """The resource of that name, if it is free."""
-    free = line.look(ALIAS, wanted(name)).free
+    free = line.queue_view(ALIAS, wanted(name)).free
     return resources.take(ALIAS, free[0], holder, TTL) if free else None
 
 
@@ -44,7 +44,7 @@ def taken(name: str = "a", holder: str = "me") -> Grant:
 def free_names() -> list[str]:
     """Return the names of the free resources, in the order in which they would be given."""
     names = dict(Resource.objects.values_list("pk", "name"))
-    return [names[pk] for pk, _ in line.look(ALIAS, wanted()).free]
+    return [names[pk] for pk, _ in line.queue_view(ALIAS, wanted()).free]
 
 
 @contextmanager

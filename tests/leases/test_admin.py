@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.admin.steering import row_actions
+from django_delayed_tasks.admin.actions import row_actions
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import resources

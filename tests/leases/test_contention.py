@@ -170,6 +170,6 @@ def test_never_two_holders_none_leaked_hardly_any_idle(start: Start, folder: Fol
         own = [token for name, token in tokens if name == str(number)]
         assert own == sorted(set(own))
     assert Resource.objects.count() == RESOURCES
-    wait_until(lambda: len(waiting.look(ALIAS, wanted()).free) == RESOURCES)
+    wait_until(lambda: len(waiting.queue_view(ALIAS, wanted()).free) == RESOURCES)
     assert not Resource.objects.exclude(pool=POOL).exists()
     assert Waiter.objects.count() <= len(crowd.killed) * THREADS

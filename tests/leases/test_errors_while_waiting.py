@@ -23,14 +23,14 @@ LONG = 600.0
 def errors(monkeypatch: pytest.MonkeyPatch) -> list[DatabaseError]:
     """What the next looks of those in the queue raise; those outside of it see what there is."""
     pending: list[DatabaseError] = []
-    look: Callable[..., Any] = line.look
+    look: Callable[..., Any] = line.queue_view
 
     def failing(alias: str, wanted: WantedResource, place: int) -> Any:
         if place != line.LAST and pending:
             raise pending.pop()
         return look(alias, wanted, place)
 
-    monkeypatch.setattr(line, "look", failing)
+    monkeypatch.setattr(line, "queue_view", failing)
     return pending
 
 

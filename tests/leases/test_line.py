@@ -33,7 +33,7 @@ def contender() -> Contender:
 
 def choice(place: int) -> str | None:
     """Return the name of the resource that a contender in this place would try to take."""
-    view = line.look(ALIAS, wanted(), place)
+    view = line.queue_view(ALIAS, wanted(), place)
     chosen = contender()._choose(view, 0.0)
     names = {pk: name for pk, name in Pool(POOL).resources().values_list("pk", "name")}  # noqa: C416
     return names[chosen[0]] if chosen else None
@@ -53,7 +53,7 @@ def test_lines_do_not_meet() -> None:
     add("a")
     for other in (resources.WantedResource("others"), wanted("a")):
         line.enter(ALIAS, other, MINUTE)
-    assert line.look(ALIAS, wanted(), line.LAST).ahead == 0
+    assert line.queue_view(ALIAS, wanted(), line.LAST).ahead == 0
 
 
 @pytest.mark.usefixtures("frozen")
@@ -61,10 +61,10 @@ def test_a_place_that_is_not_renewed_is_passed_by_and_forgotten() -> None:
     dead, alive = enter(), enter()
     with later(59):
         line.renew(ALIAS, [alive], MINUTE)
-        assert line.look(ALIAS, wanted(), alive)[:2] == (1, True)
+        assert line.queue_view(ALIAS, wanted(), alive)[:2] == (1, True)
     with later(61):
-        assert line.look(ALIAS, wanted(), alive)[:2] == (0, True)
-        assert line.look(ALIAS, wanted(), dead)[:2] == (0, False)
+        assert line.queue_view(ALIAS, wanted(), alive)[:2] == (0, True)
+        assert line.queue_view(ALIAS, wanted(), dead)[:2] == (0, False)
         assert line.sweep(ALIAS) == 0
     with later(60 + 31):
         assert line.sweep(ALIAS) == 1
@@ -74,10 +74,10 @@ def test_a_place_that_is_not_renewed_is_passed_by_and_forgotten() -> None:
 def test_a_lost_place_is_had_again() -> None:
     places = [enter() for _ in range(3)]
     line.pass_by(ALIAS, wanted(), places[2], 2)
-    assert line.look(ALIAS, wanted(), places[2])[:2] == (0, True)
+    assert line.queue_view(ALIAS, wanted(), places[2])[:2] == (0, True)
     assert line.enter(ALIAS, wanted(), MINUTE, places[0]) == places[0]
     assert line.enter(ALIAS, wanted(), MINUTE, places[0]) == places[0]
-    assert line.look(ALIAS, wanted(), places[2])[:2] == (1, True)
+    assert line.queue_view(ALIAS, wanted(), places[2])[:2] == (1, True)
 
 
 def test_in_the_order_of_coming() -> None:

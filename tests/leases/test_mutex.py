@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, connections, transaction
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import TaskException
@@ -57,6 +57,26 @@ def test_statements() -> None:
     with statements() as sent, mutex("index"):
         pass
     assert len(sent) == 4  # look, take, read; release
+
+
+def test_one_whose_answer_was_lost_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would be free only after its ttl."""
+    take: Any = resources.take
+    lost: list[int] = []
+
+    def lose(alias: str, *given: Any) -> Any:
+        granted = take(alias, *given)
+        if not lost:
+            lost.append(1)
+            connections[alias].close()
+            raise OperationalError("server has gone away")
+        return granted
+
+    monkeypatch.setattr(resources, "take", lose)
+    with mutex("index", ttl=600) as lease:
+        lease.check()
+    with mutex("index", ttl=600) as another:
+        assert another.token == lease.token + 1
 
 
 def test_waiting() -> None:

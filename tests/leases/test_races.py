@@ -56,7 +56,7 @@ def test_what_ended_it_did_not_happen(verb: str) -> None:
 @pytest.mark.parametrize("commits", [True, False])
 def test_two_take_one(commits: bool) -> None:
     add("a")
-    [free] = line.look(ALIAS, wanted()).free
+    [free] = line.queue_view(ALIAS, wanted()).free
     with transaction.atomic():
         assert resources.take(ALIAS, free, "me", TTL)
         thread = start_thread(lambda: resources.take(ALIAS, free, "you", TTL))
@@ -76,7 +76,7 @@ CHANGES: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_it_is_taken_while_it_goes(change: str) -> None:
     add("a")
-    [free] = line.look(ALIAS, wanted()).free
+    [free] = line.queue_view(ALIAS, wanted()).free
     with transaction.atomic():
         assert CHANGES[change]()
         thread = start_thread(lambda: resources.take(ALIAS, free, "me", TTL))
@@ -128,4 +128,4 @@ def test_a_lease_ends_while_other_threads_use_it() -> None:
         assert in_thread(partial(resources.release, ALIAS, grant))
         for thread in threads:
             thread.result()
-        assert (row().holder, len(line.look(ALIAS, wanted()).free)) == ("", 1)
+        assert (row().holder, len(line.queue_view(ALIAS, wanted()).free)) == ("", 1)

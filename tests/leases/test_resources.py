@@ -99,7 +99,7 @@ def test_the_version_tells_two_acquisitions_of_one_holder_apart() -> None:
 
 def test_a_held_one_is_not_given_again_until_it_runs_out() -> None:
     add("a")
-    free = line.look(ALIAS, wanted()).free
+    free = line.queue_view(ALIAS, wanted()).free
     first = resources.take(ALIAS, free[0], "me", TTL)
     assert first is not None
     assert resources.take(ALIAS, free[0], "you", TTL) is None
@@ -120,7 +120,7 @@ def test_a_held_one_is_not_given_again_until_it_runs_out() -> None:
 )
 def test_a_change_between_the_look_and_the_taking(change: Callable[[], Any], is_given: bool) -> None:
     add("a")
-    [resource] = line.look(ALIAS, wanted()).free
+    [resource] = line.queue_view(ALIAS, wanted()).free
     change()
     assert (resources.take(ALIAS, resource, "me", TTL) is not None) is is_given
 
@@ -233,7 +233,7 @@ def test_reads_do_not_depend_on_what_is_busy(live_db: str) -> None:
     assert resources.release(ALIAS, taken("0001"))  # MySQL reads its dictionary before the first change of a table
     limit = 60 * UNIT.get(connection.vendor, 1)
     with reads() as meter:
-        assert len(line.look(ALIAS, wanted()).free) == 10
+        assert len(line.queue_view(ALIAS, wanted()).free) == 10
     assert meter.total <= limit
     with reads() as meter:
         grant = resources.take(ALIAS, (template.pk, template.version), "me", TTL)

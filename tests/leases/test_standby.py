@@ -89,21 +89,21 @@ def once_after(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], obj
 
 def test_another_one_makes_and_takes_it_meanwhile(monkeypatch: pytest.MonkeyPatch, others: ExitStack) -> None:
     told = Told()
-    once_after(monkeypatch, "look", lambda: others.enter_context(mutex("index")))
+    once_after(monkeypatch, "queue_view", lambda: others.enter_context(mutex("index")))
     with pytest.raises(ResourceUnavailable, match=r"has it$"), mutex("index", on_standby=told):
         pass
     assert told == [holder()]
 
 
 def test_another_one_makes_it_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    once_after(monkeypatch, "look", lambda: resources.ensure(ALIAS, WANTED))
+    once_after(monkeypatch, "queue_view", lambda: resources.ensure(ALIAS, WANTED))
     with mutex("index") as lease:
         lease.check()
 
 
 def test_it_is_given_back_meanwhile(monkeypatch: pytest.MonkeyPatch, others: ExitStack) -> None:
     others.enter_context(mutex("index"))
-    once_after(monkeypatch, "look", others.close)
+    once_after(monkeypatch, "queue_view", others.close)
     with mutex("index") as lease:
         lease.check()
 
@@ -112,7 +112,7 @@ def test_it_goes_from_hand_to_hand_meanwhile(monkeypatch: pytest.MonkeyPatch, ot
     told = Told()
     first = mutex("index")
     first.__enter__()
-    once_after(monkeypatch, "look", lambda: first.__exit__(None, None, None))
+    once_after(monkeypatch, "queue_view", lambda: first.__exit__(None, None, None))
     once_after(monkeypatch, "holder_of", lambda: others.enter_context(mutex("index")))
     with pytest.raises(ResourceUnavailable, match=r"has it$"), mutex("index", on_standby=told):
         pass

@@ -7,7 +7,7 @@ import pytest
 from django_delayed_tasks import pause_queue, stats
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats import backlogs, look
+from django_delayed_tasks.stats import backlogs, snapshot
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, new_task, task
@@ -65,7 +65,7 @@ def test_served_by() -> None:
 
 
 def test_all_that_run_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (backlogs, look):
+    for module in (backlogs, snapshot):
         monkeypatch.setattr(module, "MAX_RUNNING", 3)
     for number in range(5):
         task(f"{number}", NOW, status=TaskStatus.RUNNING, update_time=NOW)
@@ -73,7 +73,7 @@ def test_all_that_run_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_run_no_fewer_than_those_that_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (backlogs, look):
+    for module in (backlogs, snapshot):
         monkeypatch.setattr(module, "MAX_RUNNING", 3)
     for module in (backlogs, waiting):
         monkeypatch.setattr(module, "COUNTED", 2)

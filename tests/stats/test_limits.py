@@ -18,7 +18,7 @@ from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.models import Executor, Resource, Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats.look import look
+from django_delayed_tasks.stats.snapshot import take_snapshot
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.resources.rate_tokens import STARTS
 from django_delayed_tasks.store.resources.slots import SLOTS
@@ -305,7 +305,7 @@ class TestWhichLimit:
             handler_of(lambda task: None, code, max_concurrent=1, rate="1/m", pool=f"pool{number}")
             resource(STARTS + code, NOW + MINUTE)
             due(code=code)
-            seen = look()
+            seen = take_snapshot()
             assert seen.due_levels
             assert seen.alive
             with CaptureQueriesContext(connection) as context:

@@ -10,7 +10,7 @@ from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.stats import findings as module
-from django_delayed_tasks.stats.look import Look
+from django_delayed_tasks.stats.snapshot import Snapshot
 from django_delayed_tasks.store.sql.transactions import oldest_transaction
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, task
 from tests.sessions import other_sessions
@@ -139,14 +139,14 @@ def test_clock_skew(monkeypatch: pytest.MonkeyPatch) -> None:
     executor("web1", heartbeat_at=NOW + MINUTE, codes=[CODE])
     [problem] = stats.problems()
     assert (problem.kind, problem.subject) == ("clock_skew", "web1")
-    seen = Look("default")
+    seen = Snapshot("default")
     seen.__dict__["host_ahead"] = timedelta(seconds=90)
     texts = [problem.text for problem in module.problems_of(seen)]
     assert "The clock of this host differs from the database's by 1 min 30 s." in texts
 
 
 def test_the_time_that_other_readings_take_is_no_clock_skew() -> None:
-    seen = Look("default")
+    seen = Snapshot("default")
     assert seen.agenda
     with clock.frozen_at(NOW + MINUTE):  # so long do other readings take
         assert seen.host_ahead == timedelta()

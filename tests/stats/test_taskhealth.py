@@ -122,7 +122,7 @@ def test_no_database(monkeypatch: pytest.MonkeyPatch, error: Exception, said: st
     def refuse(using: str | None) -> None:
         raise error
 
-    monkeypatch.setattr(taskhealth, "look", refuse)
+    monkeypatch.setattr(taskhealth, "take_snapshot", refuse)
     assert health() == (3, f"UNKNOWN: the database cannot be asked: {said}")
 
 

@@ -16,7 +16,7 @@ from django_delayed_tasks.management import status_screen, status_texts
 from django_delayed_tasks.management.commands import taskstatus
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.stats import backlogs, findings, look, resources, tables
+from django_delayed_tasks.stats import backlogs, findings, resources, snapshot, tables
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.resources.resources import MUTEXES
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, task
@@ -75,7 +75,7 @@ def test_text() -> None:
 def test_more_than_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (waiting, backlogs, findings):
         monkeypatch.setattr(module, "COUNTED", 10)
-    for module in (look, backlogs, findings):
+    for module in (snapshot, backlogs, findings):
         monkeypatch.setattr(module, "MAX_RUNNING", 12)
     for number in range(14):
         for status in (TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.FAILED):

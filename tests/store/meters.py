@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection, transaction
@@ -17,10 +18,12 @@ UNIT = {"sqlite": 100}
 TRANSACTION = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
 
+@dataclass
 class Meter:
-    """How much was looked at inside the block."""
+    """How much was looked at inside the block, and the plans of PostgreSQL that did, which a failed test shows."""
 
-    total = 0
+    total: int = 0
+    plans: list[Any] = field(default_factory=list)
 
 
 @contextmanager
@@ -78,7 +81,9 @@ def _by_explaining(meter: Meter) -> Iterator[None]:
                 execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", params, many, context)
                 [[plan]] = context["cursor"].fetchall()
                 transaction.set_rollback(True)
-            meter.total += _rows_of((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
+            [explained] = json.loads(plan) if isinstance(plan, str) else plan
+            meter.plans.append(explained["Plan"])
+            meter.total += _rows_of(explained["Plan"])
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(explain):

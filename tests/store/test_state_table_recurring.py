@@ -196,15 +196,15 @@ def recurring(outcome: RunOutcome, error: str = "") -> Callable[[Run], object]:
     return settling(lambda run: Settlement(run.claim, outcome, NextState.RECUR, when=AGAIN, error=error))
 
 
-def steer(verb: Verb) -> Callable[[Run], object]:
+def act(verb: Verb) -> Callable[[Run], object]:
     return lambda _: len(verb.to_seen(ALIAS, list(Task.objects.values_list("id", "version"))))
 
 
 MORE: dict[str, Callable[[Run], object]] = {
     "pause": lambda _: pause(),
     "resume": lambda _: resume(),
-    "run now": steer(RUN_NOW),
-    "postpone": steer(postponing(HOUR)),
+    "run now": act(RUN_NOW),
+    "postpone": act(postponing(HOUR)),
     "earliest sooner": comparing("earliest", -1),
     "earliest later": comparing("earliest", 7),
     "latest sooner": comparing("latest", -1),

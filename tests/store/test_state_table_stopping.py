@@ -16,7 +16,7 @@ from tests.store.states import NEW, Run, running_then
 from tests.store.test_state_table import CELLS as FIRST
 from tests.store.test_state_table import EVENTS
 from tests.store.test_state_table_recurring import CELLS as SECOND
-from tests.store.test_state_table_recurring import MORE, check, steer
+from tests.store.test_state_table_recurring import MORE, act, check
 from tests.store.verbs import CODE, HOUR
 
 # event | state before | what the call says | state after | version | rows of history
@@ -103,8 +103,8 @@ YET_MORE: dict[str, Callable[[Run], object]] = {
     "many keep once": many("keep", once=True),
     "many raise once": many("raise", once=True),
     "delete": lambda _: api.delete_tasks(CODE, "1"),
-    "retry failed": steer(RETRY),
-    "edit": steer(Edit(when=NEW).verb()),
+    "retry failed": act(RETRY),
+    "edit": act(Edit(when=NEW).verb()),
 }
 
 

@@ -73,7 +73,7 @@ class QueueFilter(SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
         queues = {handler.queue for handler in get_task_handlers().values()}
         queues |= set(request.GET.getlist(self.parameter_name))
-        in_use = {level.queue for level in waiting.look_of(request).agenda.levels} - queues
+        in_use = {level.queue for level in waiting.snapshot_of(request).agenda.levels} - queues
         queues |= set(sorted(in_use)[: max(0, MAX_QUEUES - len(queues))])
         yield from ((queue, queue) for queue in sorted(queues - {""}))
 
@@ -101,7 +101,9 @@ class DueFilter(SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         span = self.spans.get(self.value() or "")
-        return queryset if span is None else queryset.filter(claimable_within(span, waiting.look_of(request).agenda))
+        if span is None:
+            return queryset
+        return queryset.filter(claimable_within(span, waiting.snapshot_of(request).agenda))
 
 
 def claimable_within(span: timedelta, agenda: Agenda) -> Q:
@@ -201,7 +203,7 @@ class StatusFilter(ChoicesFieldListFilter):
 
     def __init__(self, field: Any, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(field, request, *args, **kwargs)
-        self.seen = waiting.look_of(request)
+        self.seen = waiting.snapshot_of(request)
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         everything, *each = super().choices(changelist)

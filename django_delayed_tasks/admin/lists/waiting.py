@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats.look import Look
+from django_delayed_tasks.stats.snapshot import Snapshot
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.sql.lanes import BLOCKED
@@ -16,12 +16,12 @@ from django_delayed_tasks.store.sql.lanes import BLOCKED
 OTHERS: Final = [status for status in TaskStatus if status != TaskStatus.PENDING]
 
 
-def look_of(request: HttpRequest) -> Look:
-    """Return the request's look at the tasks' database: its filters, its order and its page read each thing once."""
+def snapshot_of(request: HttpRequest) -> Snapshot:
+    """Return the request's snapshot: the filters, the order and the page of a list read each thing once."""
     kept: Any = request
-    if not hasattr(kept, "delayed_tasks_look"):
-        kept.delayed_tasks_look = Look(settings.DATABASE)
-    found: Look = kept.delayed_tasks_look
+    if not hasattr(kept, "delayed_tasks_snapshot"):
+        kept.delayed_tasks_snapshot = Snapshot(settings.DATABASE)
+    found: Snapshot = kept.delayed_tasks_snapshot
     return found
 
 

@@ -3,8 +3,8 @@
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from django_delayed_tasks.admin.steering import verbs
-from django_delayed_tasks.admin.steering.row_actions import RowActions
+from django_delayed_tasks.admin.actions import verbs
+from django_delayed_tasks.admin.actions.row_actions import RowActions
 
 
 class TaskActions(RowActions):

@@ -25,7 +25,7 @@ from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import in_sight, page_context
 from django_delayed_tasks.admin.lists.filters import BY_ERROR, FOLDED, CodeFilter
 from django_delayed_tasks.admin.lists.segments import BY_LEVEL, Order
-from django_delayed_tasks.admin.lists.waiting import look_of
+from django_delayed_tasks.admin.lists.waiting import snapshot_of
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
@@ -97,7 +97,7 @@ class Latest(NamedTuple):
 def latest_failures(request: HttpRequest) -> Latest:
     """Return the tasks that failed last, at most ``MAX_TASKS``."""
     tasks: QuerySet[Any] = Task.objects.using(settings.DATABASE).filter(status=FAILED)
-    keys = Order(tasks, frozenset({FAILED}), look_of(request).agenda).keys(MAX_TASKS + 1)
+    keys = Order(tasks, frozenset({FAILED}), snapshot_of(request).agenda).keys(MAX_TASKS + 1)
     note = _("More than %(most)s tasks have failed. These are the %(most)s that failed last.")
     if keys is None:  # those that come first in the claim index
         keys = list(tasks.order_by(*BY_LEVEL).values_list("pk", flat=True)[: MAX_TASKS + 1])

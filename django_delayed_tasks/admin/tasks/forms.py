@@ -7,7 +7,7 @@ from django import forms
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks.admin.steering import seen
+from django_delayed_tasks.admin.actions import seen
 from django_delayed_tasks.admin.tasks.form_base import TaskForm
 from django_delayed_tasks.admin.tasks.when_field import WhenField
 from django_delayed_tasks.admin.triggers.fields import check_has_time

@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
+from django_delayed_tasks.admin.actions import seen
 from django_delayed_tasks.admin.lists.base import DatabaseAdmin
 from django_delayed_tasks.admin.lists.executor_names import NamingChangeList
 from django_delayed_tasks.admin.lists.filters import (
@@ -25,8 +26,7 @@ from django_delayed_tasks.admin.lists.filters import (
     recent,
 )
 from django_delayed_tasks.admin.lists.segments import Order
-from django_delayed_tasks.admin.lists.waiting import look_of
-from django_delayed_tasks.admin.steering import seen
+from django_delayed_tasks.admin.lists.waiting import snapshot_of
 from django_delayed_tasks.admin.tasks.actions import TaskActions
 from django_delayed_tasks.admin.tasks.columns import TaskColumns
 from django_delayed_tasks.admin.tasks.errors import ErrorFilter, ErrorPages
@@ -66,7 +66,7 @@ class TaskChangeList(NamingChangeList):
             return super().keys(request, bottom, count)
         if bottom >= MAX_IN_ORDER:
             raise IncorrectLookupParameters
-        agenda, queue = look_of(request).agenda, self.params.get(QueueFilter.parameter_name)
+        agenda, queue = snapshot_of(request).agenda, self.params.get(QueueFilter.parameter_name)
         found = Order(self.queryset, self._statuses(), agenda, queue).keys(bottom + count)
         return super().keys(request, bottom, count) if found is None else found[bottom:]
 
@@ -86,7 +86,7 @@ class TaskChangeList(NamingChangeList):
 
 def are_many(request: HttpRequest) -> bool:
     """Return whether there are more tasks than a page may read."""
-    return sum(look_of(request).totals.values()) > MAX_READ
+    return sum(snapshot_of(request).totals.values()) > MAX_READ
 
 
 @admin.register(Task)

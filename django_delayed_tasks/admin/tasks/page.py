@@ -12,7 +12,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_delayed_tasks.admin.steering import seen
+from django_delayed_tasks.admin.actions import seen
 from django_delayed_tasks.admin.tasks.fieldsets import READ_ONLY, adding, changing
 from django_delayed_tasks.admin.tasks.forms import AddTaskForm, ChangeTaskForm
 from django_delayed_tasks.admin.tasks.summary import summary_of
@@ -122,14 +122,14 @@ class TaskPages(Base):
     def _page_context(self, request: HttpRequest, task: Task) -> dict[str, Any]:
         runs = reverse(f"{self.admin_site.name}:django_delayed_tasks_taskrun_changelist")
         identity = urlencode({"biz_code__exact": task.biz_code, "biz_num__exact": task.biz_num})
-        may_steer = super().has_change_permission(request, task)
+        may_operate = super().has_change_permission(request, task)
         return {
             "seen_name": seen.NAME,
             # After an error the form is shown again, with the version that was shown first.
             "seen_value": request.POST.get(seen.NAME, seen.mark(task)),
             "is_running": task.status == TaskStatus.RUNNING,
             "runs_url": f"{runs}?{identity}",
-            "steering_buttons": offered(task) if may_steer else (),
+            "action_buttons": offered(task) if may_operate else (),
             "paused_queue": PausedQueue.objects.using(settings.DATABASE).filter(queue=task.queue).first(),
             "summary": summary_of(self, task),
             "may_edit": self.has_change_permission(request, task),

@@ -8,7 +8,7 @@ from django.db.backends.utils import CursorWrapper
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
-from django_delayed_tasks.admin.steering import seen
+from django_delayed_tasks.admin.actions import seen
 from django_delayed_tasks.admin.tasks.forms import AddTaskForm, ChangeTaskForm
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, TaskExists

@@ -9,7 +9,7 @@ from django.db import Error
 
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor import announcing, meter
-from django_delayed_tasks.executor.claiming.levels import AgendaReader, RoundRobin
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, RoundRobin
 from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
@@ -109,7 +109,7 @@ class Poller:
             self._read_agenda()
             left = self._claim_from_levels(room)
             self._note_nothing(room.total - left.total)
-        self._lanes.unclaimed = [level for level in self._levels.due if not left.of(level.lane)]
+        self._lanes.yield_to([level for level in self._levels.due if not left.of(level.lane)])
         if left != room:
             found_more = left.loop < room.loop and self._held.room_on_loop
             return 0.0 if found_more or self._held.wants_more else self._options.poll_interval
@@ -156,7 +156,7 @@ class Poller:
         self._read_at = clock.monotonic()
         self._ahead = self.reader.lookahead.length
         self._levels.begin(self._due(agenda, self._ahead), agenda.now)
-        self._show_lanes(agenda)
+        self._lanes.show(agenda)
 
     def _due(self, agenda: Agenda, ahead: timedelta = timedelta()) -> list[Level]:
         return self._served(agenda.due(ahead))
@@ -170,13 +170,8 @@ class Poller:
         if self._read_at + self._options.poll_interval <= clock.monotonic():
             agenda = self.reader.read()
             self._read_at = clock.monotonic()
-            self._lanes.unclaimed = self._due(agenda)
-            self._show_lanes(agenda)
-
-    def _show_lanes(self, agenda: Agenda) -> None:
-        self._lanes.agenda = agenda
-        if agenda.lanes:
-            self._lanes.wake()
+            self._lanes.yield_to(self._due(agenda))
+            self._lanes.show(agenda)
 
     def _claim_from_levels(self, room: Room) -> Room:
         """Claim tasks, the highest priority first, round robin among equals; return the room that is left."""
@@ -193,7 +188,7 @@ class Poller:
             if tasks:
                 room = room.without(level.lane, len(tasks))
             self._levels.took(len(tasks), limit)
-        self._levels.due += passed
+        self._levels.due[:0] = passed
         return room
 
     def _claim_from(self, request: ClaimRequest) -> list[ClaimedTask]:

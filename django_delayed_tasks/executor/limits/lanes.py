@@ -1,7 +1,7 @@
 """Claims tasks of limited handlers (``max_concurrent``, ``rate``, ``pool``): each with its permits, or not at all."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -44,9 +44,6 @@ class Lanes:
     The poller reads the agenda and shows it here.
 
     Attributes:
-        agenda: the latest agenda, set by the poller; None before the first one.
-        unclaimed: the levels of unlimited tasks that are due and find no room, set by the poller: nothing of a lower
-            priority that would take that room is claimed here.
         lacking: the codes whose tasks are due and find no free thread.
     """
 
@@ -73,18 +70,27 @@ class Lanes:
         self.room = LaneRoom(options, lease, held, queue)
         self._lanes: dict[str, Lane] = {}
         self._unknown: dict[str, float] = {}
-        self.agenda: Agenda | None = None
+        self._agenda: Agenda | None = None
         self._noted: Agenda | None = None
         self._paused: frozenset[str] = frozenset()
         self._search_at = float("-inf")
         self._found: list[Level] = []
         self.lacking: set[str] = set()
-        self.unclaimed: list[Level] = []
+        self._unclaimed: Sequence[Level] = ()
 
-    def wake(self) -> None:
-        """Wake the thread of the lanes if a lane has due tasks, as the agenda says."""
-        if (agenda := self.agenda) and any(level.earliest <= agenda.now for level in agenda.lanes):
+    def show(self, agenda: Agenda) -> None:
+        """Take the latest agenda; wake the thread of the lanes if one of them has due tasks. Thread-safe."""
+        self._agenda = agenda
+        if any(level.earliest <= agenda.now for level in agenda.lanes):
             self._held.wake_lanes.set()
+
+    def yield_to(self, unclaimed: Sequence[Level]) -> None:
+        """Claim nothing that takes the room of unlimited tasks of a higher priority which are due. Thread-safe.
+
+        Args:
+            unclaimed: the levels of unlimited tasks that are due and find no room.
+        """
+        self._unclaimed = unclaimed
 
     def has_due(self, agenda: Agenda) -> bool:
         """Return whether a lane that is served here has due tasks, blocked ones too; for the end of a drain."""
@@ -138,7 +144,7 @@ class Lanes:
         return find(code) is not None
 
     def _note_agenda(self) -> None:
-        agenda = self.agenda
+        agenda = self._agenda
         if agenda is None or agenda is self._noted:
             return
         self._noted = agenda
@@ -173,13 +179,13 @@ class Lanes:
 
     def serves(self, place: Place) -> bool:
         """Return whether tasks of this place may be claimed here now. Thread-safe."""
-        return self._is_ours(place) and not (self.unclaimed and self._is_preceded(place))
+        return self._is_ours(place) and not (self._unclaimed and self._is_preceded(place))
 
     def _is_preceded(self, place: Place) -> bool:
         """Return whether unlimited tasks of a higher priority wait for what this place needs: threads or the loop."""
         handler = find(code_of(place.lane))
         lane = LOOP if handler and handler.is_async else ""
-        return any(level.lane == lane and level.priority > place.priority for level in self.unclaimed)
+        return any(level.lane == lane and level.priority > place.priority for level in self._unclaimed)
 
     def _serve(self, lane: Lane) -> float:
         """Claim tasks of one code; return the seconds until there may be more to claim, if nothing happens before."""

@@ -175,14 +175,14 @@ class Permits:
         if not self._handler.is_keyed:
             longest = min(longest, SHAPE_EVERY)
         for key, some in by_key.items():
-            looked = self._look_at_tokens(rate, key, len(some))
+            looked = self._read_free_tokens(rate, key, len(some))
             tokens |= zip((task.claim for task in some), looked.free, strict=False)
             wait = min(looked.next_in or 0.05, longest)  # another look soon, if it is not known when
             permitted.refused.update(dict.fromkeys(some[len(looked.free) :], wait))
         chosen = [task for task in permitted.tasks if task.claim in tokens]
         return permitted._replace(tasks=chosen, tokens=tokens)
 
-    def _look_at_tokens(self, rate: Rate, key: str, count: int) -> FreeTokens:
+    def _read_free_tokens(self, rate: Rate, key: str, count: int) -> FreeTokens:
         pool, now = tokens_of(self._code, key), clock.monotonic()
         self._shaped = {one: at for one, at in self._shaped.items() if now - at < SHAPE_EVERY}
         is_shaped = pool in self._shaped

@@ -73,9 +73,9 @@ class Housekeeping:
         self._surveyor = Surveyor(options.database, peers)
         self._first_expiry: datetime | None = None
         self._duties = [
-            Duty(options.heartbeat, self.look_around),
+            Duty(options.heartbeat, self.refresh_peers),
             Duty(10.0, self.reap),
-            Duty(600.0, self.look_at_retention),
+            Duty(600.0, self.refresh_retention),
             Duty(10.0, self.purge),
             Duty(10.0, self.purge_successes),
             Duty(600.0, self.purge_ended),
@@ -92,10 +92,10 @@ class Housekeeping:
     def tick(self) -> float:
         """Perform the duties that are due; return the seconds until the next tick is worthwhile."""
         if self._first_expiry and self._clock.now() > self._first_expiry:
-            self._first_expiry = None  # until look_around(): a reap that always fails must not starve the other duties
+            self._first_expiry = None  # until refresh_peers(): a reap that always fails must not starve other duties
             self.reap()
             self._clock.set(read_now(self._alias))  # perhaps no executor died, and the database's clock was set back
-            self.look_around()
+            self.refresh_peers()
         for duty in [duty for duty in self._duties if duty.is_due()]:
             # Moved to the end first: a duty that always fails must not starve the others.
             self._duties.remove(duty)
@@ -109,7 +109,7 @@ class Housekeeping:
         until_expiry = (self._first_expiry - self._clock.now()).total_seconds()
         return min(TICK, max(0.001, until_expiry + 0.001))
 
-    def look_around(self) -> bool:
+    def refresh_peers(self) -> bool:
         """Learn which executors are alive, what they can run, and when the first of their leases expires."""
         live = executors.live(self._alias)
         others = [peer for peer in live if peer.id != self._lease.executor]
@@ -121,9 +121,9 @@ class Housekeeping:
         """Reap the tasks of dead executors."""
         return self._reaper.reap()
 
-    def look_at_retention(self) -> bool:
+    def refresh_retention(self) -> bool:
         """Learn how long the runs of each code are kept; look again at what was ahead of its time."""
-        self._retention.look_around()
+        self._retention.refresh_periods()
         if self._successes:
             self._successes.turn()
         return False

@@ -62,7 +62,7 @@ class Retention:
         has_more = [way.purge(batch_size) for way in self._ways.values()]
         return any(has_more)
 
-    def look_around(self) -> None:
+    def refresh_periods(self) -> None:
         """Learn the periods, and the codes that are left to other executors; look again at rows ahead of their time."""
         ways, self._ways = self._ways, {}
         for period, codes in self._by_period().items():

@@ -4,7 +4,6 @@ If the handler returns, its effects are committed together with the settlement; 
 are also rolled back if the claim is gone. See docs/decisions/0006-atomic-runs.md.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -24,10 +23,10 @@ from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import (
+    before_next_try,
     is_in_test_case,
     is_lock_timeout,
     is_transient,
-    pause,
 )
 from django_delayed_tasks.support.logs import Log
 
@@ -61,7 +60,7 @@ def settle_with_retries(tasks: Sequence[ClaimedTask], handle: Callable[[], list[
             if is_lock_timeout(error) or not is_transient(error):
                 raise
             logger.info("%s: rolled back, tried again: %s", tasks[0], error)
-            time.sleep(pause(attempt))
+            before_next_try(connections[first.alias], error, attempt)
             for task in tasks:
                 forget_what_was_read(task)
     return settle_with(tasks, first, handle)

@@ -131,7 +131,8 @@ class Command(BaseCommand):
 
     def _run_in_foreground(self, options: ExecutorOptions) -> int:
         is_child = is_supervised()
-        with StopSignals(doubling=2.0 if is_child else 0.0).installed() as signals:
+        # A program that runs another, such as `timeout`, may signal it and then its process group.
+        with StopSignals(doubling=2.0 if is_child else 0.1).installed() as signals:
             end_with_parent()
             return self._run_one(options, signals) or (FINISHED if is_child else 0)
 

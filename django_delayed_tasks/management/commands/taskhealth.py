@@ -18,8 +18,8 @@ from django_delayed_tasks.management.shared import text_of
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
 from django_delayed_tasks.stats.findings import codes_without_handler, limited_text, tasks_text
 from django_delayed_tasks.stats.limits import Limited
-from django_delayed_tasks.stats.look import Look, look, serves
 from django_delayed_tasks.stats.runs import rates_of
+from django_delayed_tasks.stats.snapshot import Snapshot, serves, take_snapshot
 from django_delayed_tasks.support.durations import duration_text
 from django_delayed_tasks.support.visible import visible, visible_lines
 
@@ -60,7 +60,7 @@ class Command(BaseCommand):
                 values = {"option": name.replace("_", "-"), "value": f"{given[name]:g}"}
                 raise CommandError(_("--%(option)s=%(value)s: must not be negative") % values)
         try:
-            seen = look(given["database"])
+            seen = take_snapshot(given["database"])
             wrong, good = _found(seen, given)
             for queue in unnamed(database(given["database"]), given["queue"] or ()):
                 self.stderr.write(_("No task, handler or executor names the queue %r: is it spelled right?") % queue)
@@ -76,7 +76,7 @@ class Command(BaseCommand):
             sys.exit(1)
 
 
-def _found(seen: Look, given: dict[str, Any]) -> tuple[list[str], list[str]]:
+def _found(seen: Snapshot, given: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return what is wrong, and what was measured and is not."""
     queues = [
         queue
@@ -97,12 +97,12 @@ def _found(seen: Look, given: dict[str, Any]) -> tuple[list[str], list[str]]:
     return wrong, good
 
 
-def _alive(seen: Look, queues: list[str] | None) -> list[str]:
+def _alive(seen: Snapshot, queues: list[str] | None) -> list[str]:
     """Return the names of the live executors, of those that serve one of the queues if some are given."""
     return [one.name for one in seen.alive if queues is None or any(serves(one, queue) for queue in queues)]
 
 
-def _executors(seen: Look, given: dict[str, Any]) -> Iterator[str]:
+def _executors(seen: Snapshot, given: dict[str, Any]) -> Iterator[str]:
     alive = len(_alive(seen, given["queue"]))
     if alive < given["executors"]:
         text = ngettext(
@@ -122,7 +122,7 @@ def _late(queues: list[QueueBacklog], most: float) -> Iterator[str]:
             yield _("queue %(queue)s late by %(time)s (limit %(limit)s s)") % values
 
 
-def _without_handler(seen: Look, queues: list[str] | None) -> Iterator[str]:
+def _without_handler(seen: Snapshot, queues: list[str] | None) -> Iterator[str]:
     for code in codes_without_handler(seen, queues)[:MAX_QUEUES]:
         yield _("tasks of %s wait, and no executor of their queue has a handler for them") % code
 

@@ -8,7 +8,7 @@ from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.sql.dialects import Column, Dialect
 from django_delayed_tasks.store.sql.fences import Claim, fence
 from django_delayed_tasks.store.sql.tables import SUCCESS, TASK
-from django_delayed_tasks.store.sql.transactions import in_one_write
+from django_delayed_tasks.store.sql.transactions import decisive_write
 
 Identity = tuple[str, str]
 
@@ -46,4 +46,4 @@ def forget(alias: str, biz_code: str, biz_num: str) -> bool:
         cursor.execute(f"DELETE FROM {SUCCESS} WHERE biz_code = %s AND biz_num = %s", [biz_code, biz_num])
         return bool(cursor.rowcount)
 
-    return in_one_write(alias, write)
+    return decisive_write(alias, write)

@@ -15,6 +15,7 @@ from django.db.models.expressions import RawSQL
 
 from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources.resources import WantedResource
+from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import RESOURCE, WAITER
 from django_delayed_tasks.store.sql.transactions import decisive_write, in_one_statement, in_one_write
@@ -40,7 +41,7 @@ class View(NamedTuple):
     free: list[tuple[int, int]]
 
 
-def look(alias: str, wanted: WantedResource, place: int = LAST) -> View:
+def queue_view(alias: str, wanted: WantedResource, place: int = LAST) -> View:
     """Return the wait queue and the free resources as seen from this place, in one statement that locks nothing."""
     now = dialect_of(connections[alias]).now
     only = " AND r.name = %s" if wanted.name else ""
@@ -120,6 +121,7 @@ def sweep(alias: str) -> int:
 
 def exists(alias: str, wanted: WantedResource) -> bool:
     """Return whether there is a resource of this name, or any in the pool if no name is given, in whatever state."""
+    clusters.catch_up(alias)
     return _rows(alias, wanted).exists()
 
 

@@ -1,4 +1,4 @@
-"""Resources: adding, leasing, renewing, releasing and steering them. Writes that follow from a lease are fenced."""
+"""Resources: adding, leasing, renewing, releasing and changing them. Writes that follow from a lease are fenced."""
 
 import os
 import socket

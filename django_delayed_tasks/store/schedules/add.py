@@ -21,7 +21,7 @@ from django_delayed_tasks.store.schedules.upsert import (
 )
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.tables import CARRIED, PENDING, RUNNING, STOPPING, TASK
-from django_delayed_tasks.store.sql.transactions import in_one_write, in_transaction
+from django_delayed_tasks.store.sql.transactions import decisive_write, in_one_write, in_transaction
 from django_delayed_tasks.store.validation import Schedule, When
 
 COLUMNS = (
@@ -51,7 +51,9 @@ def add(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
     """
     dialect = dialect_of(connections[alias])
     way = _way(dialect, if_exists)
-    result = in_one_write(alias, lambda cursor: way(cursor, dialect, schedule, if_exists))
+    # Another node of a cluster refuses a COMMIT that changes an old row, but not one that changes nothing.
+    write = in_one_write if if_exists is IfExists.REPLACE else decisive_write
+    result = write(alias, lambda cursor: way(cursor, dialect, schedule, if_exists))
     if if_exists is IfExists.RAISE and result.action is AddAction.KEPT:
         raise TaskExists(schedule.biz_code, schedule.biz_num)
     return result

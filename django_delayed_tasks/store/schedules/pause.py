@@ -12,7 +12,7 @@ from django_delayed_tasks.store.schedules.verbs import IDENTITY
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence
 from django_delayed_tasks.store.sql.tables import PAUSED, PAUSED_QUEUE, PENDING, RESET_COUNTS, RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import atomically, in_one_write
+from django_delayed_tasks.store.sql.transactions import atomically, decisive_write
 from django_delayed_tasks.triggers import next_time, parse_stored
 
 
@@ -87,7 +87,7 @@ def pause_queue(alias: str, queue: str) -> bool:
         cursor.execute(f"{insert} ON CONFLICT (queue) DO NOTHING", [queue])
         return bool(cursor.rowcount)
 
-    return in_one_write(alias, write)
+    return decisive_write(alias, write)
 
 
 def _is_inserted(cursor: CursorWrapper, insert: str, queue: str) -> bool:
@@ -106,4 +106,4 @@ def resume_queue(alias: str, queue: str) -> bool:
         cursor.execute(f"DELETE FROM {PAUSED_QUEUE} WHERE queue = %s", [queue])
         return bool(cursor.rowcount)
 
-    return in_one_write(alias, write)
+    return decisive_write(alias, write)

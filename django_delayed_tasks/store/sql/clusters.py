@@ -24,6 +24,10 @@ _READING_OR_WRITING = ("SELECT", "(SELECT", "INSERT", "UPDATE", "DELETE", "WITH"
 """The statements that wait; SAVEPOINT, for example, has nothing to wait for."""
 
 
+_waiting: set[int] = set()
+"""The ids of the driver's connections whose sessions wait now: what a hook after the COMMIT decides waits already."""
+
+
 class Cluster(Enum):
     """The kinds of clusters: the variable of a session that decides whether its transactions wait, and its value.
 
@@ -72,10 +76,10 @@ def caught_up(connection: BaseDatabaseWrapper) -> Iterator[None]:
     elif connection.mysql_is_mariadb:  # type: ignore[attr-defined]
         with connection.execute_wrapper(_FirstWaits(cluster)):
             yield
-    elif connection.get_autocommit():
+    elif connection.get_autocommit() and id(connection.connection) not in _waiting:
         with _session_waits(connection, cluster):
             yield
-    else:  # a transaction that Django did not begin may be open, within which the variable cannot be set
+    else:  # it waits already; or a transaction that Django did not begin may be open: the variable cannot be set there
         yield
 
 
@@ -98,9 +102,11 @@ def _session_waits(connection: BaseDatabaseWrapper, cluster: Cluster) -> Iterato
     with connection.cursor() as cursor:
         cursor.execute(f"SET @ddt_usual = @@{name}, @@SESSION.{name} = {cluster.also_waits}")
     session = connection.connection
+    _waiting.add(id(session))
     try:
         yield
     finally:
+        _waiting.discard(id(session))
         if connection.connection is session:
             try:
                 with connection.cursor() as cursor:

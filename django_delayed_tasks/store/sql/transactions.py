@@ -78,7 +78,7 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
             if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
                 _give_up_broken(connection, used, error)
                 raise
-            _before_next_try(connection, error, attempt)
+            before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
 
 
@@ -100,7 +100,7 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
             if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
                 _give_up_broken(connection, used, error)
                 raise
-            _before_next_try(connection, error, attempt)
+            before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
 
 
@@ -173,7 +173,8 @@ def give_up_connection(alias: str, error: BaseException) -> None:
         kept_connections.close_one(connections[alias])
 
 
-def _before_next_try(connection: BaseDatabaseWrapper, error: Error, attempt: int) -> None:
+def before_next_try(connection: BaseDatabaseWrapper, error: Error, attempt: int) -> None:
+    """Pause after an error that may pass; give up the connection to a node that has lost its cluster."""
     if _code(error) in clusters.NOT_READY:
         # A new connection may lead to another node.
         connection.close()

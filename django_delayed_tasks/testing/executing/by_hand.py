@@ -81,7 +81,7 @@ class ByHand:
         agenda = read_agenda(self._alias)
         due = [level for level in (*agenda.levels, *agenda.lanes) if level.earliest <= agenda.now]
         if due and is_limited(min(due, key=_place).lane):
-            self._executor.lanes.agenda = agenda
+            self._executor.lanes.show(agenda)
             self._executor.lanes.tick()
         if not len(self._held):
             self._executor.poller.poll()

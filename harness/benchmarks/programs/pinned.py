@@ -62,7 +62,7 @@ def add_due(tasks: int) -> None:
 
 def main(word: str, tasks: int) -> dict[str, float]:
     """Drain, with everything else that an executor does: the history, which is old, is purged meanwhile."""
-    from django_delayed_tasks.executor.claiming import levels
+    from django_delayed_tasks.executor.claiming import agenda_reader
     from django_delayed_tasks.store.claiming.agenda import read_agenda
     from django_delayed_tasks.store.claiming.looks import look
     from harness.benchmarks.programs.drain import drain, executor_with
@@ -72,8 +72,8 @@ def main(word: str, tasks: int) -> dict[str, float]:
     add_due(tasks)
     executor = executor_with({})
     executor.poller._claim = timing(executor.poller._claim, claims)
-    levels.read_agenda = timing(read_agenda, agendas)  # type: ignore[attr-defined]
-    levels.look = timing(look, agendas)  # type: ignore[attr-defined]
+    agenda_reader.read_agenda = timing(read_agenda, agendas)  # type: ignore[attr-defined]
+    agenda_reader.look = timing(look, agendas)  # type: ignore[attr-defined]
     with old_snapshot() if word == "pinned" else nullcontext():
         settled = drain(executor)
         executor.stop()

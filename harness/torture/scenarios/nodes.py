@@ -50,12 +50,14 @@ LASTING: Mapping[str, tuple[type[Fault], ...]] = {
 def attach(world: World, staying: int, failing_over: int) -> list[Executor]:
     """Executors attached to the nodes in turn: some for good, some with all nodes in their list of hosts.
 
+    The sessions of the former wait for no other node, unless the library makes them.
+
     Where one node takes all writes, every executor must find it.
     """
     urls = cycle(world.database.urls)
     started = []
     for number in range(staying):
-        environment = {} if clustered(world).is_led else {"DDT_CLUSTER_HOSTS": "[]"}
+        environment = {} if clustered(world).is_led else {"DDT_CLUSTER_HOSTS": "[]", "DDT_CLUSTER_WAITS": ""}
         started.append(world.cluster.start(f"stays{number + 1}", url=next(urls), environment=environment))
     for number in range(failing_over):
         started.append(world.cluster.start(f"moves{number + 1}", url=next(urls)))

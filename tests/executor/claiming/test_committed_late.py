@@ -7,8 +7,8 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming import levels
-from django_delayed_tasks.executor.claiming.levels import FullScans
+from django_delayed_tasks.executor.claiming import agenda_reader
+from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.agenda import Agenda, read_agenda
 from tests.executor.parts import Bench, add, handler_of
@@ -74,7 +74,7 @@ class TestCommittedLate:
             seconds[0] += 10.0
             return read_agenda(alias)
 
-        monkeypatch.setattr(levels, "read_agenda", slow)
+        monkeypatch.setattr(agenda_reader, "read_agenda", slow)
         bench.poller.poll()
         full_scans_are_slow(bench)
         add("late")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Task, TaskHandler, register_task_handler
+from django_delayed_tasks.executor.claiming import agenda_reader
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.sql.lanes import LOOP
@@ -65,6 +66,22 @@ def test_what_ends_makes_room_for_its_kind(bench: Bench) -> None:
     assert poll(bench) == (plain, [*on_loop, "13"])
     bench.finish(bench.delivered[:1], seconds=10.0)
     assert poll(bench) == ([*plain, "02"], [*on_loop, "13"])
+
+
+def test_what_found_no_room_still_comes_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if it finds room before the agenda is read again."""
+    monkeypatch.setattr(agenda_reader, "FRESH", 600.0)
+    add_some("plain", 1, 2)
+    poll(bench)
+    add("10", code="plain", priority=10)
+    for number in ("80", "81", "82"):
+        add(number, code="async", priority=8)
+    add("05", code="plain", priority=5)
+    bench.poller.poll()
+    assert bench.awaited.numbers == ["80", "81", "82"]
+    bench.finish(bench.delivered[:1])
+    bench.poller.poll()
+    assert bench.numbers == ["01", "02", "10", "05"]
 
 
 def test_max_tasks_is_the_sum_of_both(make_bench: Any, bench: Bench) -> None:

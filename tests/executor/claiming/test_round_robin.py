@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from django_delayed_tasks.executor.claiming.levels import MIN_SHARE, RoundRobin
+from django_delayed_tasks.executor.claiming.agenda_reader import MIN_SHARE, RoundRobin
 from django_delayed_tasks.store.claiming.agenda import Level
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -150,7 +150,7 @@ def test_not_in_a_paused_queue(full: LanesBench) -> None:
 
 
 def test_not_below_the_priority_of_others_that_wait(full: LanesBench) -> None:
-    full.lanes.unclaimed = [Level("default", 1, clock.EPOCH)]
+    full.lanes.yield_to([Level("default", 1, clock.EPOCH)])
     assert not end(full, "0").claimed
 
 

@@ -129,7 +129,7 @@ def test_it_does_not_sleep_past_the_end_of_a_lease(bench: Bench) -> None:
         keeper = housekeeping(bench)
         assert keeper.tick() == TICK
         registered("other", lease=0.05)
-        keeper.look_around()
+        keeper.refresh_peers()
         assert keeper.tick() < 0.06
 
 

@@ -170,7 +170,7 @@ def test_keep_history_none_purges_nothing(make_bench: Any) -> None:
     runs(2)
     with clock.frozen_at(clock.host_now() + timedelta(days=1000)):
         keeper = housekeeping(bench)
-        keeper.look_at_retention()
+        keeper.refresh_retention()
         keeper.purge()
     assert TaskRun.objects.count() == 2
 
@@ -239,7 +239,7 @@ def test_a_reap_that_always_fails_keeps_no_duty_from_its_turn(bench: Bench, monk
     """The history may have no room for what reaping writes; to purge it would make some."""
     other = registered("other", lease=5.0)
     keeper = housekeeping(bench)
-    keeper.look_around()
+    keeper.refresh_peers()
     done: list[str] = []
 
     def fail(alias: str, max_rescues: int) -> list[Any]:
@@ -269,7 +269,7 @@ def test_a_success_ahead_of_its_time_does_not_slow_the_purge(make_bench: Any, mo
     assert [keeper.purge_successes() for _ in range(3)] == [True, False, False]
     assert list(Success.objects.order_by("biz_num").values_list("biz_num", flat=True)) == ["0", "7"]
     with clock.frozen_at(now + timedelta(days=38)):
-        keeper.look_at_retention()
+        keeper.refresh_retention()
         while keeper.purge_successes():
             pass
     assert not Success.objects.exists()

@@ -91,7 +91,7 @@ def test_another_deployment_may_stand_still_for_as_long_as_the_default(make_benc
     retention = Retention("default", 7 * DAY)
     for ago, expected in ((6.9, {"theirs"}), (7.1, set())):
         Executor.objects.filter(name="elsewhere").update(expires_at=clock.host_now() - ago * DAY)
-        retention.look_around()
+        retention.refresh_periods()
         retention.purge(100)
         assert left() == expected
 
@@ -100,11 +100,11 @@ def test_a_handler_that_goes_leaves_its_runs_to_the_default() -> None:
     handler_of(no_handler, keep_history=YEAR)
     finished("code", ago=8 * DAY)
     retention = Retention("default", 7 * DAY)
-    retention.look_around()
+    retention.refresh_periods()
     retention.purge(100)
     assert left() == {"code"}
     registry.clear()
-    retention.look_around()
+    retention.refresh_periods()
     retention.purge(100)
     assert left() == set()
 
@@ -113,9 +113,9 @@ def test_nothing_is_read_again_while_nothing_changes() -> None:
     handler_of(no_handler, "weekly", keep_history=YEAR)
     finished(*["weekly"] * 5, ago=8 * DAY)
     retention = Retention("default", 7 * DAY)
-    retention.look_around()
+    retention.refresh_periods()
     assert [retention.purge(2) for _ in range(4)] == [True, True, False, False]
-    retention.look_around()
+    retention.refresh_periods()
     assert not retention.purge(2)
 
 
@@ -132,7 +132,7 @@ def test_the_way_begins_again_when_the_ids_do() -> None:
     finished("gone", ago=8 * DAY)
     TaskRun.objects.update(id=1_000_000)
     retention = Retention("default", 7 * DAY)
-    retention.look_around()
+    retention.refresh_periods()
     retention.purge(100)
     assert left() == set()
     finished("gone", "weekly", ago=8 * DAY)
@@ -153,7 +153,7 @@ def test_rows_with_lower_ids_than_earlier_ones_are_purged_by_the_next_executor()
     finished("gone", ago=8 * DAY)
     TaskRun.objects.filter(biz_code="gone").update(id=1)
     for later, expected in ((retention, {"weekly", "gone"}), (started(), {"weekly"})):
-        later.look_around()
+        later.refresh_periods()
         later.purge(100)
         assert left() == expected
 
@@ -161,7 +161,7 @@ def test_rows_with_lower_ids_than_earlier_ones_are_purged_by_the_next_executor()
 def started() -> Retention:
     """The retention of an executor that keeps runs for a week by default."""
     retention = Retention("default", 7 * DAY)
-    retention.look_around()
+    retention.refresh_periods()
     return retention
 
 
@@ -182,7 +182,7 @@ def test_runs_that_are_kept_are_read_once(live_db: str, monkeypatch: pytest.Monk
     purge_all(retention)
     monkeypatch.setattr(clock, "monotonic", lambda: 1e9)
     with clock.frozen_at(clock.host_now() + DAY), reads() as meter:
-        retention.look_around()
+        retention.refresh_periods()
         purge_all(retention)
     assert meter.total <= 200 * UNIT.get(live_db, 1)
 
@@ -197,7 +197,7 @@ def test_a_run_ahead_of_its_time_is_purged_when_that_has_come_and_only_it_is_rea
     now = clock.host_now()
     for days, expected in ((0, 2), (1, 2), (7.5, 1), (8.5, 0)):
         with clock.frozen_at(now + days * DAY):
-            retention.look_around()
+            retention.refresh_periods()
             with reads() as meter:
                 purge_all(retention)
         assert TaskRun.objects.filter(biz_code="gone").count() == expected

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, OperationalError, transaction
+from django.db import DatabaseError, OperationalError, connections, transaction
 
 from django_delayed_tasks import Fail, Reschedule, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
@@ -68,6 +68,18 @@ class TestTries:
         assert tried == [1] * tries
         assert settled_later(settlement) is NextState.RETRY
         assert effects() == []
+
+    def test_another_node_may_answer_after_one_that_has_lost_its_cluster(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        closed: list[int] = []
+        monkeypatch.setattr(connections["default"], "close", lambda: closed.append(1))
+
+        def handle(task: Any) -> None:
+            if not closed:
+                raise OperationalError(1047, "WSREP has not yet prepared node for application use")
+            write("effect")
+
+        assert run_once(handle) is None
+        assert (effects(), closed) == (["effect"], [1])
 
     def test_the_last_one_counts(self) -> None:
         tried: list[int] = []

@@ -1,8 +1,10 @@
 """Claims and leases, by way of several nodes. Without waiting for each other's commits, most of these fail."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from typing import Any, TypeVar
 
 import pytest
 from django.conf import settings
@@ -18,14 +20,17 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, held_b
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.limits.claiming import Place, read_places
+from django_delayed_tasks.store.records.progress import Report, ReportResult, write_progress
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.sql import clusters
+from django_delayed_tasks.store.sql import clusters, kept_connections
 from tests.cluster_nodes import behind, held_back
 from tests.store import verbs
 from tests.threads import start_thread
 
 KINDS = {"galera": clusters.Cluster.GALERA, "groupreplication": clusters.Cluster.GROUP_REPLICATION}
+T = TypeVar("T")
+By = Callable[[str, Callable[[], Any]], Any]
 LEASE = timedelta(minutes=10)
 
 
@@ -54,20 +59,36 @@ def claim(executor: int = 1) -> ClaimedTask:
     return run
 
 
-def test_a_claim_is_settled_on_another_node(nodes: tuple[str, ...]) -> None:
+def in_own_thread(alias: str, function: Callable[[], T]) -> T:
+    """Call a function as the executor's threads do, which begin transactions in a way of their own."""
+    with kept_connections.of_thread(alias) as own:
+        own.begin_in_one_statement()
+        return function()
+
+
+def by_caller(alias: str, function: Callable[[], T]) -> T:
+    return function()
+
+
+EACH = pytest.mark.parametrize("by", [by_caller, in_own_thread])
+
+
+@EACH
+def test_a_claim_is_settled_on_another_node(nodes: tuple[str, ...], by: By) -> None:
     """That node has not received the claim yet."""
     with behind("node2") as start:
         run = claim()
-        settling = start(lambda: settle("node2", [Settlement(run.claim, RunOutcome.DONE, NextState.GONE)]))
+        settlement = Settlement(run.claim, RunOutcome.DONE, NextState.GONE)
+        settling = start(lambda: by("node2", lambda: settle("node2", [settlement])))
     assert settling.result().became == {run.claim: NextState.GONE}
 
 
-def test_a_claim_is_released_on_another_node(nodes: tuple[str, ...]) -> None:
+@EACH
+def test_a_claim_is_released_on_another_node(nodes: tuple[str, ...], by: By) -> None:
     with behind("node3") as start:
         run = claim()
-        settling = start(
-            lambda: settle("node3", [Settlement(run.claim, RunOutcome.LOST, NextState.RELEASED, keep=False)])
-        )
+        settlement = Settlement(run.claim, RunOutcome.LOST, NextState.RELEASED, keep=False)
+        settling = start(lambda: by("node3", lambda: settle("node3", [settlement])))
     assert settling.result().became == {run.claim: NextState.RELEASED}
 
 
@@ -113,6 +134,14 @@ def test_what_waits_in_several_places_is_seen_on_another_node(nodes: tuple[str, 
         reading = start(lambda: read_places("node2", 1, dict.fromkeys(places, 5)))
     found = reading.result()
     assert [[task.biz_num for task in found[place]] for place in places] == [["1"], ["2"]]
+
+
+@EACH
+def test_progress_is_written_on_another_node(nodes: tuple[str, ...], by: By) -> None:
+    with behind("node2") as start:
+        run = claim()
+        writing = start(lambda: by("node2", lambda: write_progress("node2", {run.claim: Report(0.5, "half")})))
+    assert writing.result() == ReportResult(set(), set())
 
 
 def test_catching_up(nodes: tuple[str, ...]) -> None:

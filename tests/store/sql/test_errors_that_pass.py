@@ -160,6 +160,14 @@ def test_after_which_errors_mysql_has_rolled_the_transaction_back(code: int, has
     assert MySQL(connection).has_lost_transaction(of_mysql(code)) is has_lost
 
 
+@pytest.mark.skipif(connection.vendor != "mysql", reason="the server of MariaDB and MySQL is asked")
+def test_after_a_lock_timeout_mysql_is_asked_whether_it_rolls_back(live_db: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@innodb_rollback_on_timeout")
+        [rolls_back] = cursor.fetchone()
+    assert MySQL(connection).has_lost_transaction(of_mysql(1205)) is bool(rolls_back)
+
+
 def test_an_error_without_a_code_leaves_the_transaction() -> None:
     assert not MySQL(connection).has_lost_transaction(OperationalError())
 

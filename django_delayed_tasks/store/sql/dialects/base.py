@@ -117,11 +117,11 @@ class Dialect:
 
     def is_in_transaction(self) -> bool:
         """Return whether the session is in a transaction, also in one that Django did not begin; ask no server."""
-        return False
+        raise NotImplementedError
 
     def is_closed(self) -> bool:
         """Return whether the driver's connection is closed; ask no server."""
-        return False
+        raise NotImplementedError
 
     def has_unread(self) -> bool:
         """Return whether the driver's connection is kept busy by what was not read to its end; ask no server."""
@@ -281,10 +281,9 @@ def dialect_of(connection: BaseDatabaseWrapper) -> Dialect:
     kept: Dialect | None = getattr(connection, _KEPT_AS, None)
     if kept is not None:
         return kept
-    try:
-        path = _PATHS[connection.vendor]
-    except KeyError:
-        raise NotImplementedError(f"database vendor {connection.vendor!r} is not supported") from None
+    path = _PATHS.get(connection.vendor)
+    if path is None:
+        raise NotImplementedError(f"database vendor {connection.vendor!r} is not supported")
     dialect: Dialect = import_string(path)(connection)
     setattr(connection, _KEPT_AS, dialect)
     return dialect

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from django_delayed_tasks import pause_queue
-from django_delayed_tasks.admin.steering.seen import CHANGED
+from django_delayed_tasks.admin.actions.seen import CHANGED
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.triggers import Interval

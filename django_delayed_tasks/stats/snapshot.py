@@ -1,4 +1,4 @@
-"""One look at the tasks' database: each thing that several statistics need is read once."""
+"""A snapshot of the tasks' database: each thing that several statistics need is read once."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ LATE = timedelta(seconds=5)
 
 
 @dataclass
-class Look:
-    """A snapshot of the database; each part is read when it is first asked for."""
+class Snapshot:
+    """What the database says of the tasks; each part is read when it is first asked for, and then kept."""
 
     alias: str
 
@@ -163,8 +163,8 @@ def serves(executor: Executor, queue: str) -> bool:
     return queue not in (excluded or ()) and (only is None or queue in only)
 
 
-def look(using: str | None = None) -> Look:
-    """Return a look at the tasks' database, or at the one with this alias.
+def take_snapshot(using: str | None = None) -> Snapshot:
+    """Return a snapshot of the tasks' database, or of the one with this alias.
 
     Raises:
         TaskException: there is no such database.
@@ -172,4 +172,4 @@ def look(using: str | None = None) -> Look:
     alias = using or settings.DATABASE
     if alias not in connections:
         raise TaskException(f"there is no database {alias!r}; the aliases are {', '.join(connections)}")
-    return Look(alias)
+    return Snapshot(alias)

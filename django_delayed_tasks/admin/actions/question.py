@@ -11,9 +11,9 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_delayed_tasks.admin.actions import seen
 from django_delayed_tasks.admin.lists.base import page_context
 from django_delayed_tasks.admin.lists.columns import number_text
-from django_delayed_tasks.admin.steering import seen
 
 COUNTED: Final = 100_000
 """The bound up to which rows are counted."""

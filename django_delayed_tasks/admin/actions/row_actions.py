@@ -15,8 +15,8 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
-from django_delayed_tasks.admin.steering import question, seen
-from django_delayed_tasks.admin.steering.verbs import Action
+from django_delayed_tasks.admin.actions import question, seen
+from django_delayed_tasks.admin.actions.verbs import Action
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.sql.portions import PORTION

@@ -12,10 +12,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
+from django_delayed_tasks.admin.actions import question
+from django_delayed_tasks.admin.actions.row_actions import log
+from django_delayed_tasks.admin.actions.verbs import SEVERAL
 from django_delayed_tasks.admin.lists.columns import number_text
-from django_delayed_tasks.admin.steering import question
-from django_delayed_tasks.admin.steering.row_actions import log
-from django_delayed_tasks.admin.steering.verbs import SEVERAL
 from django_delayed_tasks.function_tasks.enqueuing import enqueue_again, enqueued_by
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.stats.findings import MAX_OF_A_KIND
@@ -39,7 +39,7 @@ def _question(runs: "QuerySet[TaskRun]", count: int) -> question.Question:
     return question.Question(_("Enqueue these functions again?"), yes, effect, count, question.some_of(runs))
 
 
-class EnqueuesAgain(Base):
+class ReenqueueMixin(Base):
     """The runs of function tasks, for users who may add tasks."""
 
     actions = ("enqueue_again",)

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from django_delayed_tasks.admin.steering.question import Question
+from django_delayed_tasks.admin.actions.question import Question
 from django_delayed_tasks.store.schedules import pause, verbs
 from django_delayed_tasks.store.sql.fences import Claim
 
@@ -43,10 +43,10 @@ class Action:
         """Return the method of a model's admin that offers this action, and does it by the admin's ``act``."""
 
         @admin.action(description=label, permissions=[permission])
-        def steer(model_admin: Any, request: HttpRequest, rows: "QuerySet[Any]") -> Any:
+        def act(model_admin: Any, request: HttpRequest, rows: "QuerySet[Any]") -> Any:
             return model_admin.act(request, rows, self)
 
-        return steer
+        return act
 
 
 RUN_NOW: Final = Action(
