@@ -41,7 +41,7 @@ test: $(STAMP) ## Run the tests on DATABASES, with real servers started for the 
 check: $(STAMP) ## Run what has to pass before a change lands: style, types, the model, the demo, the tests on four databases
 	$(PY) -m harness.suite check --databases "$(chosen)" --optional "$(OPTIONAL)" $(PYTEST)
 
-test-all: $(STAMP) ## Run every test on every database and every check, and say what a landing reaches on each: an hour
+test-all: $(STAMP) ## Run every test on every database and every check, and say what a landing reaches on each: half an hour
 	$(PY) -m harness.suite all --databases "$(chosen)" $(PYTEST)
 
 lint: $(STAMP) ## Check style, imports, types and that no migration is missing

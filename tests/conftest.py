@@ -92,6 +92,25 @@ def _truncate_used(style: Any, tables: Sequence[str], **_: Any) -> list[str]:
     return [f"TRUNCATE {', '.join(used)} CASCADE"] if used else []
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _sessions_left_open_are_named_and_ended() -> None:
+    """A thread that ends later than its test may have a session, because of which PostgreSQL would drop no database."""
+    if connection.vendor != "postgresql":
+        return
+    creation: Any = connection.creation
+    usual = creation._destroy_test_db
+
+    def destroy(name: str, verbosity: int) -> None:
+        with creation._nodb_cursor() as cursor:
+            others = "FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+            cursor.execute(f"SELECT application_name, state, query, pg_terminate_backend(pid) {others}", [name])
+            for left in cursor.fetchall():
+                print("a session was left open:", *left)
+        usual(name, verbosity)
+
+    creation._destroy_test_db = destroy
+
+
 @pytest.fixture(autouse=True)
 def _nothing_said() -> None:
     """Forget when notices were sent: a test with a clock of its own may have sent one in the future."""

@@ -24,7 +24,6 @@ from django_delayed_tasks.store.sql.transactions import (
     decisive_write,
     decisively,
     in_one_statement,
-    in_one_write,
     is_lock_timeout,
     is_transient_at_once,
 )
@@ -104,11 +103,11 @@ def _upsert(alias: str, wanted: WantedResource, values: dict[str, Any]) -> None:
     )
     resources = Resource.objects.using(alias)
     if not values:
-        in_one_write(alias, lambda _: resources.bulk_create([row], ignore_conflicts=True))
+        decisive_write(alias, lambda _: resources.bulk_create([row], ignore_conflicts=True))
         return
     names_target = connections[alias].features.supports_update_conflicts_with_target
     target = ["pool", "name"] if names_target else None
-    in_one_write(
+    decisive_write(
         alias,
         lambda _: resources.bulk_create([row], update_conflicts=True, unique_fields=target, update_fields=list(values)),
     )

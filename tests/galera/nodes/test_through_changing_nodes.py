@@ -147,6 +147,19 @@ def test_a_resource_that_was_added_is_leased(nodes: tuple[str, ...]) -> None:
     assert leasing.result()
 
 
+def test_a_resource_that_was_removed_is_added(nodes: tuple[str, ...]) -> None:
+    pool = Pool("proxies")
+    pool.add("a")
+    clusters.catch_up("node2")
+    with behind("node2") as start:
+        with held_back():
+            pool.remove("a")
+        adding = start(lambda: Pool("proxies", using="node2").add("a"))
+    adding.result()
+    clusters.catch_up("default")
+    assert pool.resources().count() == 1
+
+
 def test_hooks_after_a_commit_do_not_let_the_session_wait_for_ever(nodes: tuple[str, ...]) -> None:
     """One that decides does so within what waits."""
     cluster = clusters.cluster_of(connections["default"])
