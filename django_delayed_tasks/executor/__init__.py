@@ -4,7 +4,7 @@ To see one run from the inside, start in ``running/run.py``; for the way of a ta
 through the folders in this order:
 
 - ``claiming/`` decides what to claim next and how much of it;
-- ``limits/`` claims tasks of limited handlers together with their permits;
+- ``limits/`` claims tasks of limited handlers together with their permits, and refuses what must not run here;
 - ``running/`` runs tasks in worker threads and on an event loop, and decides how each run ends;
 - ``settling/`` writes those ends to the database and reports final failures.
 
@@ -14,20 +14,24 @@ Before that, ``add_task`` in ``api.py`` has the task validated (``store/acceptan
 The way of one task, file by file:
 
 1. claim: ``Poller.poll`` in ``claiming/poller.py`` claims due tasks level by level with the strategy of the database
-   (``store/claiming/strategies.py``), and reads the agenda when it knows of no more. It shows the levels of limited
-   handlers to ``Lanes`` in ``limits/lanes.py``, which claims their tasks together with their permits;
+   (``store/claiming/strategies.py``), and reads the agenda when it knows of no more; ``ClaimSize.room`` in
+   ``claiming/prefetch.py`` says how many. It shows the levels of limited handlers to ``Lanes`` in ``limits/lanes.py``,
+   which has a thread of its own, asks ``LaneRoom.of`` in ``limits/room.py``, and claims their tasks together with their
+   permits (``store/limits/claiming.py``);
 2. hold: ``Held.add`` in ``held.py`` notes the claims: from now on this process answers for them;
 3. admit: tasks without a handler here, those that have been rescued, and those of limited handlers pass
-   ``Admission.admit`` in ``limits/admission.py``, which releases what must not run here now;
+   ``Admission.admit`` in ``limits/admission.py``, which releases what must not run here now. A task that the poller has
+   claimed from another lane than its handler's, as after a deploy, is released into the handler's;
 4. queue: ``RunQueue.put`` in ``running/run_queue.py`` keeps the task until a thread is free, and groups tasks of one
-   code into a batch;
-5. worker: ``CrewThread.run`` in ``threads/crew.py`` takes the batch; ``Performer.perform`` in ``running/worker.py``
-   holds it until it is due. The task of an async handler goes to the event loop instead, with
-   ``running/awaited_runs.py``;
-6. run: ``run`` in ``running/run.py`` calls the handler (``call_and_decide``, ``middleware.call``), inside of a
-   transaction of ``running/atomic.py`` if the run is atomic;
-7. decide: ``decide`` in ``running/deciding.py`` turns what the handler returned or raised into a settlement;
-8. settle: ``Held.put_end`` queues the settlement. ``Settler.settle`` in ``settling/settler.py`` writes many of them in
+   code into a batch; those of async handlers, limited or not, go to ``AwaitedRuns`` in ``running/awaited_runs.py``;
+5. worker: ``CrewThread.run`` in ``threads/crew.py`` takes the batch; ``Performer.perform`` in ``running/worker.py``, or
+   ``aperform`` on the event loop, holds it until it is due, and releases it if the lease can no longer be trusted;
+6. run: ``run`` in ``running/run.py``, or ``arun`` in ``running/awaited_run.py``, refuses what is too late, and calls
+   the handler (``call_and_decide``, ``middleware.call``), inside of a transaction of ``running/atomic.py`` if the run
+   is atomic;
+7. decide: ``decide`` in ``running/deciding.py`` turns what the handler returned or raised into a settlement. Then the
+   performer gives back the resource of a pool;
+8. settle: ``Held.put_end`` queues the settlement. ``Settler.write`` in ``settling/settler.py`` writes many of them in
    one transaction, by ``settle`` in ``store/settling/settle.py``. If runs leave slots, ``limits/relay.py`` settles
    them, and hands the slots on in the same transaction. An atomic run has written its own settlement;
 9. report: ``tally.py`` counts the end, and ``settling/failure_reports.py`` has it logged and, if the task has failed
@@ -41,5 +45,6 @@ Around them:
 - ``process/`` starts an executor: for the command, for a supervisor, or in the caller's process.
 
 ``executor.py`` joins the parts, ``options.py`` configures them, ``held.py`` knows the claims that this process holds,
-and ``health.py`` says when the process must be restarted.
+and releases those that do not start, ``unanswered_claims.py`` releases those whose answer was lost, and ``health.py``
+says when the process must be restarted.
 """

@@ -14,6 +14,8 @@ if DATABASE == "sqlite":
 else:
     ENTRY = parse(os.environ[f"DATABASE_URL_{DATABASE.upper()}"])
 DATABASES = {"default": ENTRY}
+if "BENCH_OTHER" in os.environ:  # another node of the same database
+    DATABASES["other"] = parse(os.environ["BENCH_OTHER"])
 INSTALLED_APPS = ["django_delayed_tasks", "harness.benchmarks.effects"]
 HANDLERS = ("Nothing", "Unrecorded", "Briefly", "Working", "Together", "Inserting")
 TASK_HANDLERS = [f"harness.benchmarks.handlers.{name}" for name in HANDLERS]

@@ -142,9 +142,13 @@ class Node(ClusterNode, MySQL):
         """Undo :meth:`cut` and :meth:`vanish`: what has given up, and would try again in minutes, joins at once."""
         super().mend()
         time.sleep(SUSPECTED_AFTER)  # it may still be told that the others have expelled it
-        if self.state not in ("ONLINE", "RECOVERING"):
-            self.ask("STOP GROUP_REPLICATION", patience=60)
-            self.ask("START GROUP_REPLICATION", patience=120)
+        self.join_again()
+
+    def join_again(self) -> None:
+        if self.is_alive and self.state in ("OFFLINE", "ERROR"):
+            with contextlib.suppress(Exception):  # refused while the others have not agreed yet who is a member
+                self.ask("STOP GROUP_REPLICATION", patience=60)
+                self.ask("START GROUP_REPLICATION", patience=120)
 
 
 class Cluster(NodesOfCluster[Node]):

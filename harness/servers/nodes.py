@@ -50,7 +50,11 @@ class ClusterNode(Server):
             assert self.process is not None
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise ServerError(f"node {self.number} is not ready:\n{self.log.read_text(errors='replace')[-6000:]}")
+            self.join_again()
             time.sleep(0.1)
+
+    def join_again(self) -> None:  # most never give up
+        """Have a node join that has used up its own tries, as its operator would."""
 
     def ask(self, sql: str, patience: int = 5) -> list[Any]:
         """The answer of this node, on a connection of its own; an error after `patience` seconds without one."""
@@ -165,6 +169,8 @@ class NodesOfCluster(ABC, Generic[N]):
         while [node.size() for node in self.nodes if node.is_ready()] != [size] * size:
             if time.monotonic() > deadline:
                 raise ServerError(f"the cluster has not {size} nodes: {[node.size() for node in self.nodes]}")
+            for node in self.nodes:
+                node.join_again()
             time.sleep(0.1)
 
     def stop(self) -> None:

@@ -1,21 +1,30 @@
 """What a test asks of a page in the browser of ``harness/browser.py``."""
 
 import json
+import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import django
-import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 PATIENCE = 60  # seconds
-axe_selenium_python = pytest.importorskip("axe_selenium_python", reason="its axe of today needs Python 3.12")
 OF_DJANGO = [] if django.VERSION >= (6, 0) else [["div.breadcrumbs"], [".datetime input"]]
 """What axe is not to look at: Django's own links without an underline, and inputs without a label, before 6.0."""
-AXE = Path(axe_selenium_python.__file__).parent / "node_modules/axe-core/axe.min.js"
+AXE = (
+    files("axe_selenium_python") / "node_modules/axe-core/axe.min.js"
+    if sys.version_info >= (3, 12)
+    else files("axe_core_python") / "axe.min.js"  # an older axe, for Python 3.11
+)
+AT_ONCE = """
+const sheet = new CSSStyleSheet();
+sheet.replaceSync("*, ::before, ::after { transition: none !important; animation: none !important }");
+document.adoptedStyleSheets.push(sheet);
+"""
+"""Lets colors change at once when another scheme is preferred."""
 
 
 def paint(chrome: Chrome, scheme: str) -> None:
@@ -48,6 +57,7 @@ def problems_of(chrome: Chrome, schemes: Sequence[str]) -> list[str]:
     found = complaints_of(chrome)
     if not chrome.execute_script("return 'axe' in window"):
         chrome.execute_script(AXE.read_text())
+        chrome.execute_script(AT_ONCE)
     for scheme in schemes:
         paint(chrome, scheme)
         found += _violations(chrome, {} if scheme == schemes[0] else {"runOnly": ["color-contrast"]})
@@ -58,7 +68,6 @@ def problems_of(chrome: Chrome, schemes: Sequence[str]) -> list[str]:
 
 def _violations(chrome: Chrome, chosen: dict[str, Any]) -> list[str]:
     chrome.set_script_timeout(PATIENCE)
-    chrome.execute_script("document.getAnimations().forEach(animation => animation.finish())")  # colors change slowly
     context = json.dumps({"exclude": OF_DJANGO}) if OF_DJANGO else "document"
     options = json.dumps({"resultTypes": ["violations"], **chosen})
     found = chrome.execute_async_script(f"axe.run({context}, {options}).then(arguments[arguments.length - 1])")

@@ -5,11 +5,10 @@ from types import ModuleType
 
 NAMES = (
     "add", "drain", "observed", "functions", "peers", "atomic", "lateness", "storm", "backlog", "limits", "purge",
-    "contention",
-    "idle", "memory", "recovery", "sustained", "pages",
+    "contention", "idle", "memory", "recovery", "sustained", "pages", "clusters",
 )  # fmt: skip
-LARGE = ("peers",)
-"""What has no smallest size: each of the peers is installed first."""
+LARGE = ("peers", "clusters")
+"""What is left out of a run in the smallest size: each of the peers is installed first, each cluster started."""
 
 
 def case_of(name: str) -> ModuleType:

@@ -51,10 +51,14 @@ def lean(bench: Bench, database: str, processes: int) -> None:
     bench.note(database, LEAN, variant_of("plain", processes), RATE, tasks / seconds_of(answers))
 
 
-def together(bench: Bench, database: str, commands: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+def together(
+    bench: Bench, database: str, commands: Sequence[Sequence[Any]], **environment: str
+) -> list[dict[str, Any]]:
     """Return the answers of these programs, which begin once all are ready."""
     with ExitStack() as stack:
-        running = [stack.enter_context(ending(bench.start(*command, database=database))) for command in commands]
+        running = [
+            stack.enter_context(ending(bench.start(*command, database=database, **environment))) for command in commands
+        ]
         for process in running:
             wait_until_ready(process)
         for process in running:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from harness import ROOT
 from tests.harness.making import make
 
 __test__ = settings.DDT_DATABASE == "sqlite"
@@ -30,3 +31,13 @@ def test_two_mutants_are_tried(project: Path) -> None:
     assert len(found) == 2, scored.stdout
     # A mutant that cannot even be imported has no answer; if none has one, the tests did not run.
     assert {*found} & {"noticed", "survived"}, scored.stdout
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="as above")
+def test_every_judged_mutant_exists() -> None:
+    from harness.scripts.mutation.making import keys_of
+    from harness.scripts.mutation.places import PACKAGE
+    from harness.scripts.mutation.scoring import judged
+
+    keys = {file: keys_of(ROOT / PACKAGE / file) for file in {key.split(":")[0] for key in judged()}}
+    assert [key for key in judged() if key not in keys[key.split(":")[0]]] == []
