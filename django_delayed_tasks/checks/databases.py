@@ -3,6 +3,8 @@
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
@@ -15,12 +17,12 @@ from django.utils.translation import ngettext
 from django_delayed_tasks import conf
 from django_delayed_tasks.checks.charsets import charset_problems
 from django_delayed_tasks.checks.configuration import VENDORS, chosen_alias
-from django_delayed_tasks.checks.overdue import is_by_an_executor, overdue_problems
 from django_delayed_tasks.checks.servers import server_problems
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.handlers.validation import name_of
 from django_delayed_tasks.models import Executor, Resource, Task
 from django_delayed_tasks.store.sql.tables import RESOURCE
+from django_delayed_tasks.support.durations import duration_text
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -28,6 +30,22 @@ if TYPE_CHECKING:
 LOWEST_VERSIONS = {"SQLite": (3, 37), "MariaDB": (10, 6), "MySQL": (8, 4), "PostgreSQL": (14,)}
 """By the name that Django shows; none is known of other databases, which speak like one of these."""
 ISOLATION = "READ-COMMITTED"
+_is_starting: ContextVar[bool] = ContextVar("is_starting", default=False)
+
+
+@contextmanager
+def by_an_executor() -> Iterator[None]:
+    """Leave the check of overdue tasks out in the block: an executor that is about to start runs the system checks."""
+    token = _is_starting.set(True)
+    try:
+        yield
+    finally:
+        _is_starting.reset(token)
+
+
+def is_by_an_executor() -> bool:
+    """Return whether an executor that is about to start runs the checks."""
+    return _is_starting.get()
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
@@ -191,3 +209,24 @@ def pool_problems(alias: str) -> Iterator[CheckMessage]:
 
 def _is_in_use(alias: str) -> bool:
     return Task.objects.using(alias).exists() or Executor.objects.using(alias).exists()
+
+
+def overdue_problems(alias: str) -> Iterator[CheckMessage]:
+    """Yield W018 for each queue whose tasks have been due for more than a minute without an executor that serves it."""
+    # Imported here: an executor begins sooner without the statistics.
+    from django_delayed_tasks.stats.backlogs import queues_of
+    from django_delayed_tasks.stats.findings import VERY_LATE, tasks_text
+    from django_delayed_tasks.stats.snapshot import take_snapshot
+
+    for queue in queues_of(take_snapshot(alias)):
+        if queue.latency > VERY_LATE and not queue.served_by and not queue.paused_at:
+            text = _(
+                "In the database %(alias)r, no live executor serves the queue %(queue)r: %(tasks)s due, "
+                "the first for %(time)s."
+            )
+            values = {"tasks": tasks_text(queue.due), "time": duration_text(queue.latency)}
+            yield Warning(
+                text % {"alias": alias, "queue": queue.name, **values},
+                hint=_("Start one, `manage.py starttask`, or let one serve this queue: --queues, --exclude-queues."),
+                id="django_delayed_tasks.W018",
+            )

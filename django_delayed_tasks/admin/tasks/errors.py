@@ -23,9 +23,8 @@ from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import in_sight, page_context
-from django_delayed_tasks.admin.lists.filters import BY_ERROR, FOLDED, CodeFilter
+from django_delayed_tasks.admin.lists.filters import BY_ERROR, FOLDED, CodeFilter, snapshot_of
 from django_delayed_tasks.admin.lists.segments import BY_LEVEL, Order
-from django_delayed_tasks.admin.lists.waiting import snapshot_of
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
