@@ -72,7 +72,7 @@ def _listed(columns: list[Any]) -> str:
 
 
 def _encoding_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    ((encoding,),) = _rows(connection, "SHOW server_encoding")
+    ((encoding,),) = rows(connection, "SHOW server_encoding")
     if encoding != POSTGRES_ENCODING:
         yield Warning(
             f"The PostgreSQL database {alias!r} has the encoding {encoding}.",
@@ -83,7 +83,7 @@ def _encoding_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterato
 
 
 def _file_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    ((encoding,),) = _rows(connection, "PRAGMA encoding")
+    ((encoding,),) = rows(connection, "PRAGMA encoding")
     if encoding != SQLITE_ENCODING:
         yield Error(
             f"The SQLite database {alias!r} has the encoding {encoding}.",
@@ -93,7 +93,8 @@ def _file_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[Ch
         )
 
 
-def _rows(connection: "BaseDatabaseWrapper", sql: str) -> list[Any]:
+def rows(connection: "BaseDatabaseWrapper", sql: str) -> list[Any]:
+    """Return what the database answers."""
     with connection.cursor() as cursor:
         cursor.execute(sql)
         return list(cursor.fetchall())

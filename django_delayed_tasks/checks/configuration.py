@@ -21,11 +21,12 @@ VENDORS = ("sqlite", "mysql", "postgresql", *SPEAKS)
 
 
 def chosen_alias() -> str:
-    """Return the alias that ``DELAYED_TASKS`` names, or the default if that setting is unusable."""
-    return _chosen().DATABASE
+    """Return the alias of the database that keeps the tasks."""
+    return chosen().DATABASE
 
 
-def _chosen() -> conf.Values:
+def chosen() -> conf.Values:
+    """Return the values of ``DELAYED_TASKS``, with the default for each that is unusable."""
     return conf.read(getattr(settings, "DELAYED_TASKS", {}))[0]
 
 
@@ -86,7 +87,7 @@ def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> It
             id="django_delayed_tasks.E011",
         )
     yield from configured_charset_problems(alias, connection)
-    if is_in_memory(connection) and not _is_of_test_runner(connection) and _chosen().MODE != conf.INLINE:
+    if is_in_memory(connection) and not _is_of_test_runner(connection) and chosen().MODE != conf.INLINE:
         yield Warning(
             f"The database {alias!r} is an SQLite database in memory: no executor can be started on it.",
             hint="Its tasks would be gone with the process, and other processes and threads would not see them. Name a "

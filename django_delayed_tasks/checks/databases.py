@@ -8,15 +8,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
-from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_delayed_tasks import conf
-from django_delayed_tasks.checks.charsets import charset_problems
-from django_delayed_tasks.checks.configuration import VENDORS, chosen_alias
+from django_delayed_tasks.checks.charsets import charset_problems, rows
+from django_delayed_tasks.checks.configuration import VENDORS, chosen, chosen_alias
 from django_delayed_tasks.checks.servers import server_problems
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.handlers.validation import name_of
@@ -122,7 +120,7 @@ def _vendor_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
 
 
 def _claim_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    if conf.read(getattr(settings, "DELAYED_TASKS", {}))[0].CLAIM == "skip_locked":
+    if chosen().CLAIM == "skip_locked":
         yield Error(
             f"DELAYED_TASKS['CLAIM'] is 'skip_locked', and the database {alias!r} is {connection.display_name}.",
             hint="Only PostgreSQL claims with SKIP LOCKED, and does so by default. Remove CLAIM, or set it to 'auto'.",
@@ -133,7 +131,7 @@ def _claim_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[C
 def _isolation_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
     # A server has one of the two, depending on its version; both are values of the session.
     names = "SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')"
-    found = {value for _, value in _rows(connection, names)}
+    found = {value for _, value in rows(connection, names)}
     if found != {ISOLATION}:
         yield Error(
             f"The database {alias!r} has the isolation level {', '.join(sorted(found))}.",
@@ -146,8 +144,8 @@ def _isolation_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterat
 def _engine_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
     transactional = "SELECT ENGINE FROM information_schema.ENGINES WHERE TRANSACTIONS = 'YES'"
     engines = "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"
-    good = {engine.upper() for (engine,) in _rows(connection, transactional)}
-    engine_of = dict(_rows(connection, engines))
+    good = {engine.upper() for (engine,) in rows(connection, transactional)}
+    engine_of = dict(rows(connection, engines))
     for table in _tables_in(connection):
         if str(engine_of[table]).upper() not in good:
             yield Error(
@@ -159,7 +157,7 @@ def _engine_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
 
 
 def _journal_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    ((mode,),) = _rows(connection, "PRAGMA journal_mode")
+    ((mode,),) = rows(connection, "PRAGMA journal_mode")
     if mode not in ("wal", "memory"):
         yield Warning(
             f"The SQLite database {alias!r} has the journal mode {mode}.",
@@ -167,12 +165,6 @@ def _journal_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator
             f"DATABASES[{alias!r}]['OPTIONS']['init_command'] = 'PRAGMA journal_mode=WAL'.",
             id="django_delayed_tasks.W011",
         )
-
-
-def _rows(connection: "BaseDatabaseWrapper", sql: str) -> list[Any]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
 
 
 def pool_problems(alias: str) -> Iterator[CheckMessage]:

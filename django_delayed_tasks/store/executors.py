@@ -90,9 +90,7 @@ def _retire_predecessors(
 
 def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
     with connections[alias].cursor() as cursor:
-        dialect = dialect_of(connections[alias])
-        cursor.execute(f"SELECT {dialect.now}")
-        now = dialect.to_datetime(cursor.fetchone()[0])
+        now = dialect_of(connections[alias]).read_now(cursor)
     row = Executor(
         name=registration.name, host=registration.host, pid=registration.pid, threads=registration.threads,
         codes=sorted(registration.codes),

@@ -22,6 +22,11 @@ PRIORITIES = range(-100, 101)
 When = datetime | timedelta | None
 
 
+def absolute(moment: When, now: datetime) -> datetime:
+    """Return the moment that a caller means: a timedelta counts from ``now``, as None does."""
+    return moment if isinstance(moment, datetime) else now + (moment or timedelta())
+
+
 class Schedule(NamedTuple):
     """A task as it will be written: valid, with the handler's defaults filled in."""
 
@@ -146,7 +151,7 @@ def valid_text(field: str, value: Any, longest: int, instead: str = "") -> str:
         raise InvalidTask(field, value, f"is {len(value)} characters long; {longest} at most{instead}")
     if value != value.strip():
         raise InvalidTask(field, value, "must not begin or end with white space")
-    _storable(field, value, value)
+    _storable(field, value)
     return _plain(value)
 
 
@@ -165,7 +170,7 @@ def valid_fragment(field: str, value: Any) -> str:
     """Return a text to search for: any text that a database can compare, even an empty one."""
     if not isinstance(value, str):
         raise InvalidTask(field, value, "must be a str")
-    _storable(field, value, value)
+    _storable(field, value)
     return _plain(value)
 
 
@@ -174,8 +179,8 @@ def _plain(text: str) -> str:
     return str.__str__(text)
 
 
-def _storable(field: str, value: Any, text: str) -> None:
-    if problem := _unstorable(text):
+def _storable(field: str, value: str) -> None:
+    if problem := _unstorable(value):
         raise InvalidTask(field, value, problem)
 
 

@@ -1,6 +1,5 @@
 """Actions on the rows of a list: asked about first, done in portions, fenced by the versions that the page showed."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -13,10 +12,14 @@ from django.core.exceptions import BadRequest
 from django.db import connections
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks.admin.actions import question, seen
 from django_delayed_tasks.admin.actions.verbs import Action
+from django_delayed_tasks.admin.lists.base import KEY
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.sql.portions import PORTION
@@ -32,8 +35,6 @@ MAX_SECONDS: Final = 15.0
 
 Under ATOMIC_REQUESTS a fifth of it: locks on that many rows must not outlast the lease of an executor.
 """
-
-_NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 Rows = QuerySet[Any]
 
@@ -58,7 +59,7 @@ class Keys:
     def read(cls, request: HttpRequest) -> "Keys":
         """Return the keys that the request says."""
         given = [request.POST.get(name, "") for name in cls.__slots__]
-        if not all(map(_NUMBER.fullmatch, given)):
+        if not all(map(KEY.fullmatch, given)):
             raise BadRequest("the keys of the action are no numbers")
         return cls(*map(int, given))
 
@@ -79,6 +80,12 @@ class RowActions(Base):
     changed_text: Any
     unchanged_text: Any
     """Texts about a number of rows, by the ``count`` of rows and how it is ``shown``."""
+
+    @admin.display(description=gettext_lazy("select"))
+    def action_checkbox(self, obj: Any) -> SafeString:
+        return format_html(
+            '{}<input type="hidden" name="{}" value="{}">', super().action_checkbox(obj), seen.NAME, seen.mark(obj)
+        )
 
     def act(self, request: HttpRequest, rows: Rows, action: Action) -> HttpResponse | None:
         """Ask the user if needed; otherwise do the action to the rows, and ask again about those that are left."""

@@ -9,12 +9,10 @@ from django.contrib.admin.views.main import ORDER_VAR
 from django.db.models import QuerySet
 from django.db.models.functions import Right
 from django.http import HttpRequest
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from django_delayed_tasks.admin.actions import seen, verbs
+from django_delayed_tasks.admin.actions import verbs
 from django_delayed_tasks.admin.actions.row_actions import RowActions
 from django_delayed_tasks.admin.lists.base import DatabaseAdmin
 from django_delayed_tasks.admin.lists.changelist import NamingChangeList
@@ -154,12 +152,6 @@ class TaskAdmin(TaskActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdmin[T
 
     def get_sortable_by(self, request: HttpRequest) -> Any:
         return () if are_many(request) else self.sortable_by
-
-    @admin.display(description=_("select"))
-    def action_checkbox(self, obj: Task) -> SafeString:
-        return format_html(
-            '{}<input type="hidden" name="{}" value="{}">', super().action_checkbox(obj), seen.NAME, seen.mark(obj)
-        )
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> Any:
         # Django 6.1 passes a location. Deleting is replaced by the action that cancels.

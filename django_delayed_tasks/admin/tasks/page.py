@@ -1,7 +1,6 @@
 """The page of one task: the store does every write, fenced by the version that the page showed."""
 
-import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
@@ -13,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks.admin.actions import seen
+from django_delayed_tasks.admin.lists.base import KEY
 from django_delayed_tasks.admin.tasks.fieldsets import READ_ONLY, adding, changing
 from django_delayed_tasks.admin.tasks.forms import AddTaskForm, ChangeTaskForm
 from django_delayed_tasks.admin.tasks.summary import summary_of
@@ -37,8 +37,6 @@ BUTTONS: dict[str, Any] = {
     "resume": gettext_lazy("Resume"),
 }
 """The actions that a task's page offers if the task's state allows them."""
-
-KEY: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 _OFFERED: dict[int, tuple[str, ...]] = {
     TaskStatus.PENDING: ("run_now", "postpone", "pause"),

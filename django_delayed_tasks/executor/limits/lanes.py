@@ -82,7 +82,7 @@ class Lanes:
     def show(self, agenda: Agenda) -> None:
         """Take the latest agenda; wake the thread of the lanes if one of them has due tasks. Thread-safe."""
         self._agenda = agenda
-        if agenda.lanes and any(level.earliest <= agenda.now for level in agenda.lanes):
+        if any(level.earliest <= agenda.now for level in agenda.lanes):
             self._held.wake_lanes.set()
 
     def yield_to(self, unclaimed: Sequence[Level]) -> None:

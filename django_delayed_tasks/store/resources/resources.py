@@ -92,14 +92,9 @@ def ensure(alias: str, wanted: WantedResource) -> None:
 
 
 def _upsert(alias: str, wanted: WantedResource, values: dict[str, Any]) -> None:
-    dialect = dialect_of(connections[alias])
-
-    def read(cursor: CursorWrapper) -> int:
-        cursor.execute(f"SELECT {dialect.now}")
-        return clock.as_micros(dialect.to_datetime(cursor.fetchone()[0])) // 1000
-
+    now = in_one_statement(alias, dialect_of(connections[alias]).read_now)
     row = Resource(
-        pool=wanted.pool, name=wanted.name, version=in_one_statement(alias, read), busy_before=clock.EPOCH, **values
+        pool=wanted.pool, name=wanted.name, version=clock.as_micros(now) // 1000, busy_before=clock.EPOCH, **values
     )
     resources = Resource.objects.using(alias)
     if not values:

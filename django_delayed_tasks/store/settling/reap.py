@@ -121,8 +121,3 @@ def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:
         )
     except (InvalidTrigger, OverflowError):
         return {}
-
-
-def release(alias: str, settlements: list[Settlement]) -> int:
-    """Release claims whose tasks were not started; return how many of them were still held."""
-    return len(settle(alias, settlements).became)
