@@ -18,12 +18,12 @@ from django.db.models import DateTimeField
 from django.db.models.expressions import RawSQL
 
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.resources.resources import RESERVED, UNUSED
+from django_delayed_tasks.store.resources.resources import RESERVED, UNUSED, delete_unchanged
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
 from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import RESOURCE
-from django_delayed_tasks.store.sql.transactions import in_one_statement, in_one_write
+from django_delayed_tasks.store.sql.transactions import in_one_write, read_rows
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -104,23 +104,9 @@ def write_tokens(cursor: CursorWrapper, dialect: Dialect, tokens: Collection[Tok
 
 def delete_unused_starts(alias: str, batch: int) -> int:
     """Delete tokens of keys that have been free for :data:`UNUSED`; return their number."""
-    dialect = dialect_of(connections[alias])
-
-    def read(cursor: CursorWrapper) -> list[tuple[int, int]]:
-        cursor.execute(
-            f"SELECT id, version FROM {RESOURCE} WHERE pool LIKE %s AND busy_before < {dialect.later(-UNUSED)}"
-            f" LIMIT {batch:d}",
-            [f"{KEY_STARTS}%"],
-        )
-        return [(pk, version) for pk, version in cursor.fetchall()]
-
-    unused = in_one_statement(alias, read)
-
-    def delete(cursor: CursorWrapper) -> int:
-        cursor.execute(f"{dialect.delete(RESOURCE)} WHERE {fence(unused)}")
-        return int(cursor.rowcount)
-
-    return in_one_write(alias, delete) if unused else 0
+    past = dialect_of(connections[alias]).later(-UNUSED)
+    sql = f"SELECT id, version FROM {RESOURCE} WHERE pool LIKE %s AND busy_before < {past} LIMIT {batch:d}"
+    return delete_unchanged(alias, [(pk, version) for pk, version in read_rows(alias, sql, [f"{KEY_STARTS}%"])])
 
 
 Row = tuple[int, int, float]
@@ -139,19 +125,14 @@ def _looked(rows: list[Row], period: timedelta, count: int) -> FreeTokens:
 def _look(alias: str, pool: str, count: int) -> list[Row]:
     """Return the tokens that are free first, in that order: ``count`` and a few more."""
     dialect = dialect_of(connections[alias])
-
-    def read(cursor: CursorWrapper) -> list[Row]:
-        cursor.execute(
-            f"SELECT id, version, busy_before, {dialect.now} FROM {RESOURCE} WHERE pool = %s AND enabled = TRUE"
-            f" ORDER BY busy_before, id LIMIT {count + SPARE:d}",
-            [pool],
-        )
-        return [
-            (pk, version, (dialect.to_datetime(busy_before) - dialect.to_datetime(now)).total_seconds())
-            for pk, version, busy_before, now in cursor.fetchall()
-        ]
-
-    return in_one_statement(alias, read)
+    sql = (
+        f"SELECT id, version, busy_before, {dialect.now} FROM {RESOURCE} WHERE pool = %s AND enabled = TRUE"
+        f" ORDER BY busy_before, id LIMIT {count + SPARE:d}"
+    )
+    return [
+        (pk, version, (dialect.to_datetime(busy_before) - dialect.to_datetime(now)).total_seconds())
+        for pk, version, busy_before, now in read_rows(alias, sql, [pool])
+    ]
 
 
 def add_missing(alias: str, pool: str, names: Collection[str]) -> None:

@@ -24,8 +24,10 @@ from django_delayed_tasks.store.sql.transactions import (
     decisive_write,
     decisively,
     in_one_statement,
+    in_one_write,
     is_lock_timeout,
     is_transient_at_once,
+    read_rows,
 )
 
 MUTEXES: Final = "ddt.mutex"
@@ -181,12 +183,7 @@ def _unlocked(alias: str, grants: list[Grant]) -> list[Grant]:
         return grants
     condition, parameters = _held(grants)
     sql = f"SELECT id, version, holder FROM {dialect.by_key(RESOURCE)} WHERE {condition}{dialect.skip_locked}"
-
-    def read(cursor: CursorWrapper) -> list[Grant]:
-        cursor.execute(sql, parameters)
-        return [Grant(*row) for row in cursor.fetchall()]
-
-    return in_one_statement(alias, read)
+    return [Grant(*row) for row in read_rows(alias, sql, parameters)]
 
 
 def _extend(alias: str, grants: list[Grant], term: Term) -> set[Grant]:
@@ -326,6 +323,16 @@ def _change_seen(alias: str, condition: str, assignments: str, values: Sequence[
         return found
 
     return atomically(alias, write)
+
+
+def delete_unchanged(alias: str, seen: Collection[Claim]) -> int:
+    """Delete the rows that still have the version in which they were seen; return their number."""
+
+    def delete(cursor: CursorWrapper) -> int:
+        cursor.execute(f"{dialect_of(connections[alias]).delete(RESOURCE)} WHERE {fence(seen)}")
+        return int(cursor.rowcount)
+
+    return in_one_write(alias, delete) if seen else 0
 
 
 def _one_of(ids: Collection[int]) -> str:
