@@ -1,19 +1,17 @@
 """Checks of the settings, which need no database connection."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks import conf
 from django_delayed_tasks.checks.charsets import configured_charset_problems
 from django_delayed_tasks.store.sql.dialects.sqlite import is_in_memory
 from django_delayed_tasks.vendors import SPEAKS
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 UTC_NAMES = (None, "UTC", "Etc/UTC")
 WRITE_MODES = ("IMMEDIATE", "EXCLUSIVE")
@@ -65,7 +63,7 @@ def check_databases_configured(**_: Any) -> list[CheckMessage]:
     return list(_configuration_problems(alias, connections[alias]))
 
 
-def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _configuration_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     zone = connection.settings_dict["TIME_ZONE"]
     if not connection.settings_dict["AUTOCOMMIT"]:
         yield Error(
@@ -104,7 +102,7 @@ def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> It
         )
 
 
-def _is_of_test_runner(connection: "BaseDatabaseWrapper") -> bool:
+def _is_of_test_runner(connection: BaseDatabaseWrapper) -> bool:
     # The checks of `manage.py test` run when it has put its own database, by default one in memory, in place of the
     # project's.
     return str(connection.settings_dict["NAME"]).startswith("file:memorydb_")

@@ -5,11 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -21,9 +22,6 @@ from django_delayed_tasks.handlers.validation import name_of
 from django_delayed_tasks.models import Executor, Resource, Task
 from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.support.durations import duration_text
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 LOWEST_VERSIONS = {"SQLite": (3, 37), "MariaDB": (10, 6), "MySQL": (8, 4), "PostgreSQL": (14,)}
 """By the name that Django shows; none is known of other databases, which speak like one of these."""
@@ -72,7 +70,7 @@ def _unmigrated(alias: str) -> Iterator[CheckMessage]:
         )
 
 
-def _is_migrated(connection: "BaseDatabaseWrapper") -> bool:
+def _is_migrated(connection: BaseDatabaseWrapper) -> bool:
     """Return whether the tables have all columns of this release; ``migrate`` runs the checks before it adds them."""
     models = list(apps.get_app_config("django_delayed_tasks").get_models())
     with connection.cursor() as cursor:
@@ -86,13 +84,13 @@ def _is_migrated(connection: "BaseDatabaseWrapper") -> bool:
     return True
 
 
-def _tables_in(connection: "BaseDatabaseWrapper") -> list[str]:
+def _tables_in(connection: BaseDatabaseWrapper) -> list[str]:
     ours = {model._meta.db_table for model in apps.get_app_config("django_delayed_tasks").get_models()}
     with connection.cursor() as cursor:
         return sorted(ours.intersection(connection.introspection.table_names(cursor)))
 
 
-def _version_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _version_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     version = connection.get_database_version()
     lowest = LOWEST_VERSIONS.get(connection.display_name)
     if lowest and version < lowest:
@@ -107,7 +105,7 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def _vendor_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _vendor_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     if connection.vendor == "mysql":
         yield from _isolation_problems(alias, connection)
         yield from _engine_problems(alias, connection)
@@ -119,7 +117,7 @@ def _vendor_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
     yield from charset_problems(alias, connection)
 
 
-def _claim_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _claim_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     if chosen().CLAIM == "skip_locked":
         yield Error(
             f"DELAYED_TASKS['CLAIM'] is 'skip_locked', and the database {alias!r} is {connection.display_name}.",
@@ -128,7 +126,7 @@ def _claim_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[C
         )
 
 
-def _isolation_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _isolation_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     # A server has one of the two, depending on its version; both are values of the session.
     names = "SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')"
     found = {value for _, value in rows(connection, names)}
@@ -141,7 +139,7 @@ def _isolation_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterat
         )
 
 
-def _engine_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _engine_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     transactional = "SELECT ENGINE FROM information_schema.ENGINES WHERE TRANSACTIONS = 'YES'"
     engines = "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"
     good = {engine.upper() for (engine,) in rows(connection, transactional)}
@@ -156,7 +154,7 @@ def _engine_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
             )
 
 
-def _journal_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _journal_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     ((mode,),) = rows(connection, "PRAGMA journal_mode")
     if mode not in ("wal", "memory"):
         yield Warning(

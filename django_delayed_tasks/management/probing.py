@@ -19,9 +19,6 @@ from django_delayed_tasks.executor.process.pages import ask
 from django_delayed_tasks.executor.process.probes import SOCKET, Format, Probes, ProbeTarget, Status
 from django_delayed_tasks.executor.process.supervisor import HEALTHY_AFTER, Child, Supervisor
 
-MAX_PORT = 65_535
-"""The last port of TCP."""
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the options to the parser of ``starttask``."""
@@ -38,9 +35,9 @@ def probes_of(given: dict[str, Any]) -> Probes:
     """
     for name in ("health_port", "metrics_port"):
         port = given[name]
-        if port is not None and not 1 <= port <= MAX_PORT:
+        if port is not None and not 1 <= port <= 65_535:
             text = _("--%(option)s=%(value)s: must be from 1 to %(most)s")
-            raise CommandError(text % {"option": name.replace("_", "-"), "value": port, "most": MAX_PORT})
+            raise CommandError(text % {"option": name.replace("_", "-"), "value": port, "most": 65_535})
     form = None if given["metrics_port"] is None else _prometheus(given["database"] or settings.DATABASE)
     return Probes(given["health_port"], given["metrics_port"], form, given["listen"])
 

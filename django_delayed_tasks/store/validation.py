@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
+from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.fields import in_full
-from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
+from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH
 from django_delayed_tasks.store.sql.escapes import without_unstorable
 from django_delayed_tasks.support.logs import without_middle
 from django_delayed_tasks.support.redaction import shown
@@ -273,10 +273,7 @@ def valid_trigger(value: Any) -> Trigger | None:
     Raises:
         InvalidTrigger: the value is anything else.
     """
-    trigger = None if value is None else parse(value)
-    if trigger and len(str(trigger)) > TRIGGER_LENGTH:
-        raise InvalidTrigger("trigger", trigger, f"is longer than {TRIGGER_LENGTH} characters")
-    return trigger
+    return None if value is None else parse(value)
 
 
 def valid_once(value: Any, trigger: Trigger | None) -> bool | None:

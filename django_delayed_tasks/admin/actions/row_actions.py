@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -19,16 +19,11 @@ from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks.admin.actions import question, seen
 from django_delayed_tasks.admin.actions.verbs import Action
-from django_delayed_tasks.admin.lists.base import KEY
+from django_delayed_tasks.admin.lists.base import KEY, AdminMixin
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.sql.portions import PORTION
 from django_delayed_tasks.support.durations import number_text
-
-if TYPE_CHECKING:
-    Base = admin.ModelAdmin[Any]
-else:
-    Base = object
 
 MAX_SECONDS: Final = 15.0
 """The time after which a request stops, and asks about the rows that are left: many web servers end one after 30 s.
@@ -72,7 +67,7 @@ class Keys:
         return rows.filter(pk__gt=self.after, pk__lte=self.until)
 
 
-class RowActions(Base):
+class RowActions(AdminMixin):
     """A list whose actions change rows in the versions that were seen."""
 
     needed: Sequence[str]

@@ -32,7 +32,9 @@ LOOKUP_KINDS: Final = ("", "exact", "in", "isnull", "gt", "gte", "lt", "lte")
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin
+    AdminMixin = ModelAdmin[Any]
 else:
+    AdminMixin = object  # the admin that it is mixed into has the rest
 
     class ModelAdmin(admin.ModelAdmin):
         """Django's ``ModelAdmin``, made subscriptable."""

@@ -6,11 +6,11 @@ The queue decides only the order; whether a waiter wins a resource is decided by
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import IntegrityError, connections, transaction
 from django.db.backends.utils import CursorWrapper
-from django.db.models import DateTimeField
+from django.db.models import DateTimeField, QuerySet
 from django.db.models.expressions import RawSQL
 
 from django_delayed_tasks.models import Resource, Waiter
@@ -19,9 +19,6 @@ from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import RESOURCE, WAITER
 from django_delayed_tasks.store.sql.transactions import decisive_write, in_one_write, read_rows
-
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
 
 LOOK_AHEAD: Final = 64
 """The number of free resources that are looked at."""
@@ -122,7 +119,7 @@ def row_of(alias: str, wanted: WantedResource) -> Resource | None:
     return _rows(alias, wanted).first()
 
 
-def _rows(alias: str, wanted: WantedResource) -> "QuerySet[Resource]":
+def _rows(alias: str, wanted: WantedResource) -> QuerySet[Resource]:
     named = {"name": wanted.name} if wanted.name else {}
     return Resource.objects.using(alias).filter(pool=wanted.pool, **named)
 

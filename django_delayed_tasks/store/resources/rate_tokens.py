@@ -10,27 +10,25 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
-from django.db.models import DateTimeField
+from django.db.models import DateTimeField, QuerySet
 from django.db.models.expressions import RawSQL
 
+from django_delayed_tasks.fields import RESERVED_POOLS
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.resources.resources import RESERVED, UNUSED, delete_unchanged
+from django_delayed_tasks.store.resources.resources import UNUSED, delete_unchanged
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
 from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.store.sql.transactions import in_one_write, read_rows
 
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
-
-STARTS: Final = f"{RESERVED}starts."
+STARTS: Final = f"{RESERVED_POOLS}starts."
 """The prefix of the tokens' pool names; the code follows."""
-KEY_STARTS: Final = f"{RESERVED}key-starts."
+KEY_STARTS: Final = f"{RESERVED_POOLS}key-starts."
 """The same for tokens of one key; the code and a hash of the key follow."""
 SPARE: Final = 8
 """Tokens that are read in addition: those that are free first may be locked by an executor that was stopped."""
@@ -182,5 +180,5 @@ def _enable(alias: str, ids: list[int], enabled: bool) -> None:
         in_one_write(alias, partial(_update, resources.filter(pk__in=some), enabled))
 
 
-def _update(resources: "QuerySet[Resource]", enabled: bool, cursor: CursorWrapper) -> int:
+def _update(resources: QuerySet[Resource], enabled: bool, cursor: CursorWrapper) -> int:
     return resources.update(enabled=enabled)

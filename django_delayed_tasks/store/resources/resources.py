@@ -32,8 +32,6 @@ from django_delayed_tasks.store.sql.transactions import (
 
 MUTEXES: Final = "ddt.mutex"
 """The pool that holds the mutexes."""
-RESERVED: Final = "ddt."
-"""The prefix of the names of this library's own pools."""
 UNUSED: Final = timedelta(hours=1)
 """The time after which housekeeping deletes a key's slots and rate tokens: keys may be different each time."""
 

@@ -12,14 +12,15 @@ from typing import Final, NamedTuple
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
+from django_delayed_tasks.fields import RESERVED_POOLS
 from django_delayed_tasks.store.resources.rate_tokens import add_missing
-from django_delayed_tasks.store.resources.resources import RESERVED, UNUSED, delete_unchanged
+from django_delayed_tasks.store.resources.resources import UNUSED, delete_unchanged
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RESOURCE, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import decisively
 
-SLOTS: Final = f"{RESERVED}slots."
+SLOTS: Final = f"{RESERVED_POOLS}slots."
 """The prefix of the slots' pool names; the code follows."""
 MAX_KEY: Final = 100
 """Characters of a key that is a slot's name as it is, for people to read; of a longer one it is a hash."""

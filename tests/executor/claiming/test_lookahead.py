@@ -7,10 +7,10 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.prefetch import FIRST, MARGIN, MAX_LOOKAHEAD, REMEMBERED, Lookahead
+from django_delayed_tasks.executor.claiming.prefetch import FIRST, MARGIN, REMEMBERED, Lookahead
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running import worker
-from django_delayed_tasks.executor.running.worker import hold_until_due
+from django_delayed_tasks.executor.running.worker import MAX_HOLD, hold_until_due
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store import executors
@@ -190,7 +190,7 @@ class TestLength:
         one.note_claim(0.004)
         assert one.length == timedelta(seconds=0.007 + MARGIN)
         one.note_claim(10.0)
-        assert one.length == timedelta(seconds=MAX_LOOKAHEAD)
+        assert one.length == timedelta(seconds=MAX_HOLD)
         for _ in range(REMEMBERED):
             one.note_claim(0.001)
         assert one.length == timedelta(seconds=0.004 + MARGIN)
