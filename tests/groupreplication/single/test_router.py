@@ -14,24 +14,26 @@ from django_delayed_tasks import api
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import AddAction, CancelResult, NextState, RunOutcome
-from harness.servers.mysqlrouter import SPLITTING, WRITING, MySQLRouter, write_metadata
+from django_delayed_tasks.store.notices import CannotListen, mysql, wakeup
+from harness.servers.mysqlrouter import MySQLRouter, write_metadata
 from harness.servers.processes import ServerError
 from tests.complaints import numbers
 from tests.executor.parts import executing, handler_of
+from tests.listeners import listening
 from tests.store import verbs
+from tests.store.notices.test_mysql import Unknown
 from tests.waiting import wait_until
 
 T = TypeVar("T")
 SWITCHES = 6
-NODES = ("default", "node2", "node3")
 WITHOUT_WRITES = 10.0
 """Seconds; Router notices a switchover within half of one."""
 
 
 @contextmanager
-def led_by(route: tuple[str, ...]) -> Iterator[MySQLRouter]:
-    places = [connections[alias].settings_dict for alias in NODES]
-    router = MySQLRouter([f"{place['HOST']}:{place['PORT']}" for place in places], route)
+def started(is_splitting: bool = False) -> Iterator[MySQLRouter]:
+    place = connections["node2"].settings_dict
+    router = MySQLRouter(f"{place['HOST']}:{place['PORT']}", is_splitting)
     try:
         router.find()
     except ServerError as error:
@@ -48,8 +50,8 @@ def led_by(route: tuple[str, ...]) -> Iterator[MySQLRouter]:
 
 @pytest.fixture(scope="module")
 def router(aliases: None, django_db_blocker: Any) -> Iterator[MySQLRouter]:
-    with django_db_blocker.unblock(), led_by(WRITING) as started:
-        yield started
+    with django_db_blocker.unblock(), started() as one:
+        yield one
 
 
 @pytest.fixture
@@ -136,9 +138,24 @@ def test_an_executor_continues_at_the_new_primary_node(through_router: None, ids
     assert runs == {RunOutcome.DONE: 2 * len(ids)}
 
 
-def test_the_checks_accept_the_port_for_writing_only(
+def test_an_executor_hears_what_other_processes_add(through_router: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mysql, "_own", Unknown())
+    monkeypatch.setattr(wakeup, "wake", lambda: None)
+    ran: list[str] = []
+    with registry.preserved():
+        handler_of(lambda task: ran.append(task.biz_num), code=verbs.CODE)
+        with executing(poll_interval=600.0):
+            wait_until(listening)
+            for number in ("1", "2", "3"):
+                verbs.add(number)
+                wait_until(lambda number=number: number in ran)  # type: ignore[misc]
+
+
+def test_the_port_that_splits_reads_from_writes_is_found(
     through_router: None, ids: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert numbers(["default"]) == []
-    with led_by(SPLITTING) as splitting, leading_through(splitting, monkeypatch):
+    with started(is_splitting=True) as splitting, leading_through(splitting, monkeypatch):
         assert numbers(["default"]) == ["W026"]
+        with pytest.raises(CannotListen, match="proxy"):
+            mysql.Subscription("default", "executor")
