@@ -106,16 +106,20 @@ def record(cursor: CursorWrapper, dialect: Dialect, ends: Ends) -> None:
     """
     sent = dialect.by_column(_SENT, ends)
     of = sent.column
-    same_claim = f"t.id = {of['id']} AND t.version = {of['version']}"
     cursor.execute(
         f"INSERT INTO {RUN} ({COLUMNS})"
         f" SELECT {OF_TASK}, COALESCE({of['stood_for']}, t.when_time), {of['outcome']}, {of['started']},"
         f" COALESCE({of['finished']}, {dialect.now}), {dialect.json(of['result'])}, {of['error']}, {of['exception']},"
         f" CASE {of['keeps_data']} WHEN {KeepsData.ALL:d} THEN t.biz_ext WHEN {KeepsData.SMALL:d} THEN"
         f" CASE WHEN {dialect.size('t.biz_ext')} <= {SMALL} THEN t.biz_ext END END"
-        f" FROM {sent.source} {dialect.look_up(TASK, same_claim)}",
+        f" FROM {sent.source} {dialect.look_up(TASK, _same_claim(of))}",
         sent.parameters,
     )
+
+
+def _same_claim(of: dict[str, str]) -> str:
+    """Return the fence for a task row that is looked up for a sent row."""
+    return f"t.id = {of['id']} AND t.version = {of['version']}"
 
 
 def record_known(cursor: CursorWrapper, dialect: Dialect, task: KnownColumns, end: End) -> None:
