@@ -6,9 +6,9 @@ from typing import Any
 
 from background_task.models import Task
 from background_task.settings import app_settings
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from django_delayed_tasks import clock
 from django_delayed_tasks.management.importing.moving import Move, NotMoved, function_of
 from django_delayed_tasks.triggers import Interval
 
@@ -35,7 +35,7 @@ def move_of(row: Any) -> Move:
     """
     if row.failed_at:
         raise NotMoved(_("it has failed for good"))
-    if not Task.objects.unlocked(clock.host_now()).filter(pk=row.pk).exists():
+    if not Task.objects.unlocked(timezone.now()).filter(pk=row.pk).exists():
         text = _("process_tasks is running it, or was killed while it did: it is free %(count)s s after %(moment)s")
         raise NotMoved(text % {"count": app_settings.BACKGROUND_TASK_MAX_RUN_TIME, "moment": row.locked_at})
     args, kwargs = row.params()
@@ -62,7 +62,7 @@ def _trigger(row: Any) -> Interval | None:
     django-background-tasks makes the next time at the end of a run, unless ``repeat_until`` has passed by then: so the
     last time is the first one that is not before it.
     """
-    if not row.is_repeating_task() or (row.repeat_until and row.repeat_until <= max(row.run_at, clock.host_now())):
+    if not row.is_repeating_task() or (row.repeat_until and row.repeat_until <= max(row.run_at, timezone.now())):
         return None
     return Interval(seconds=row.repeat, end=row.repeat_until and _last_time(row))
 

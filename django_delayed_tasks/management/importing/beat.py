@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from django.apps import apps
 from django.conf import settings
 from django.core.management.base import CommandError
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from django_delayed_tasks import clock
 from django_delayed_tasks.management.importing.moving import NotMoved
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 
@@ -147,7 +147,7 @@ def recurrence_of(entry: Entry) -> Recurrence:
         NotMoved: it has expired, or will have at its next time, or is of a kind that has no trigger.
         InvalidTrigger: it has a value that means nothing here.
     """
-    now = clock.host_now()
+    now = timezone.now()
     begin = max(now, entry.start_time or now)
     last = entry.last_run_at or now
     if entry.start_time and not entry.has_run:

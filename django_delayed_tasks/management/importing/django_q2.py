@@ -8,12 +8,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from django.conf import settings
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django_q.conf import Conf
 from django_q.models import OrmQ, Schedule
 from django_q.utils import localtime
 
-from django_delayed_tasks import clock
 from django_delayed_tasks.management.importing import croniter
 from django_delayed_tasks.management.importing.croniter import COMPARED
 from django_delayed_tasks.management.importing.moving import Move, NotMoved, function_of
@@ -71,7 +71,7 @@ def move_of(row: Any) -> Move:
 
 
 def _move_of_queued(row: Any) -> Move:
-    if row.lock is None or row.lock > clock.host_now():
+    if row.lock is None or row.lock > timezone.now():
         raise NotMoved(_("a cluster is running it, or was killed while it did: it is free after %s") % row.lock)
     if "func" not in row.task:
         raise NotMoved(_("it cannot be read: %s") % row.task["id"].lstrip("*"))
@@ -170,7 +170,7 @@ def _recurrence(row: Any) -> Recurrence:
     if catches_up:
         trigger = replace(trigger, misfire=Misfire.CATCH_UP, limit=MAX_CAUGHT_UP)
     if row.repeats > 1:
-        since = row.next_run if catches_up else max(row.next_run, clock.host_now())
+        since = row.next_run if catches_up else max(row.next_run, timezone.now())
         trigger = replace(trigger, end=_last_time(row, trigger, since))
     return Recurrence(trigger, [*changes, *_missed(row, trigger)])
 
@@ -236,6 +236,6 @@ def _last_time(row: Any, trigger: Trigger, since: datetime) -> datetime | None:
 
 
 def _missed(row: Any, trigger: Trigger) -> Iterator[str]:
-    late = clock.host_now() - row.next_run
+    late = timezone.now() - row.next_run
     if trigger.misfire == Misfire.CATCH_UP and isinstance(trigger, Interval) and late > MAX_CAUGHT_UP * trigger.period:
         yield _("of the times that were missed, the last %s are made up for") % MAX_CAUGHT_UP
