@@ -24,7 +24,7 @@ from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
 from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import RESOURCE
-from django_delayed_tasks.store.sql.transactions import in_one_write, read_rows
+from django_delayed_tasks.store.sql.transactions import in_one_statement, in_one_write, read_rows
 
 STARTS: Final = f"{RESERVED_POOLS}starts."
 """The prefix of the tokens' pool names; the code follows."""
@@ -123,14 +123,19 @@ def _looked(rows: list[Row], period: timedelta, count: int) -> FreeTokens:
 def _look(alias: str, pool: str, count: int) -> list[Row]:
     """Return the tokens that are free first, in that order: ``count`` and a few more."""
     dialect = dialect_of(connections[alias])
-    sql = (
-        f"SELECT id, version, busy_before, {dialect.now} FROM {RESOURCE} WHERE pool = %s AND enabled = TRUE"
-        f" ORDER BY busy_before, id LIMIT {count + SPARE:d}"
-    )
-    return [
-        (pk, version, (dialect.to_datetime(busy_before) - dialect.to_datetime(now)).total_seconds())
-        for pk, version, busy_before, now in read_rows(alias, sql, [pool])
-    ]
+
+    def read(cursor: CursorWrapper) -> list[Row]:
+        cursor.execute(  # on SQLite, the present is a literal: each try has its own
+            f"SELECT id, version, busy_before, {dialect.now} FROM {RESOURCE} WHERE pool = %s AND enabled = TRUE"
+            f" ORDER BY busy_before, id LIMIT {count + SPARE:d}",
+            [pool],
+        )
+        return [
+            (pk, version, (dialect.to_datetime(busy_before) - dialect.to_datetime(now)).total_seconds())
+            for pk, version, busy_before, now in cursor.fetchall()
+        ]
+
+    return in_one_statement(alias, read)
 
 
 def add_missing(alias: str, pool: str, names: Collection[str]) -> None:
