@@ -21,6 +21,8 @@ else:
 
 CODE_LENGTH, QUEUE_LENGTH, POOL_LENGTH = 50, 50, 50
 """Characters of a code, and of the name of a queue or a pool: short, since indexes with several of them must fit."""
+RESERVED_POOLS = "ddt."
+"""The prefix of the names of this library's own pools."""
 EXACT_COLLATION = "utf8mb4_bin"
 """The collation on MariaDB and MySQL under which texts are equal only if every character is."""
 

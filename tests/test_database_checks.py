@@ -15,7 +15,7 @@ from django.test import override_settings
 
 from django_delayed_tasks import Task, api
 from django_delayed_tasks.checks import databases as database_checks
-from django_delayed_tasks.checks.overdue import by_an_executor
+from django_delayed_tasks.checks.databases import by_an_executor
 from django_delayed_tasks.handlers import TaskHandler, get_task_handlers, register_task_handler, registry
 from django_delayed_tasks.leases import Pool
 from tests.complaints import PREFIX, found, numbers, the_only

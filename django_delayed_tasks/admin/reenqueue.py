@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
@@ -15,15 +15,11 @@ from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 from django_delayed_tasks.admin.actions import question
 from django_delayed_tasks.admin.actions.row_actions import log
 from django_delayed_tasks.admin.actions.verbs import SEVERAL
+from django_delayed_tasks.admin.lists.base import AdminMixin
 from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.function_tasks.enqueuing import enqueue_again, enqueued_by
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.stats.findings import MAX_OF_A_KIND
-
-if TYPE_CHECKING:
-    Base = admin.ModelAdmin[TaskRun]
-else:
-    Base = object
 
 BUTTON: Final = "_enqueue_again"
 MAX_RUNS: Final = 1_000
@@ -39,7 +35,7 @@ def _question(runs: "QuerySet[TaskRun]", count: int) -> question.Question:
     return question.Question(_("Enqueue these functions again?"), yes, effect, count, question.some_of(runs))
 
 
-class ReenqueueMixin(Base):
+class ReenqueueMixin(AdminMixin):
     """The runs of function tasks, for users who may add tasks."""
 
     actions = ("enqueue_again",)

@@ -9,12 +9,10 @@ from django.contrib import admin
 from django.contrib.admin import SimpleListFilter
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_delayed_tasks.admin.actions import seen
 from django_delayed_tasks.admin.actions.row_actions import RowActions
 from django_delayed_tasks.admin.actions.verbs import ALWAYS, Action
 from django_delayed_tasks.admin.lists import columns
@@ -140,13 +138,6 @@ class ResourceAdmin(RowActions, ReadOnlyAdmin[Resource]):
         """Return whether the user may use the actions."""
         allowed: bool = request.user.has_perm("django_delayed_tasks.change_resource")
         return allowed
-
-    @admin.display(description=gettext_lazy("select"))
-    def action_checkbox(self, obj: Resource) -> SafeString:
-        return format_html(
-            '{}<input type="hidden" name="{}" value="{}:{}">',
-            super().action_checkbox(obj), seen.NAME, obj.pk, obj.version,
-        )  # fmt: skip
 
     disable = DISABLE.method(gettext_lazy("Disable"), "operate")
     enable = ENABLE.method(gettext_lazy("Enable"), "operate")

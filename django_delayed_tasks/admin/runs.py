@@ -15,8 +15,8 @@ from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
+from django_delayed_tasks.admin.lists.changelist import NamingChangeList
 from django_delayed_tasks.admin.lists.columns import column, in_card, json_of, lateness, moment
-from django_delayed_tasks.admin.lists.executor_names import NamingChangeList, executor_link
 from django_delayed_tasks.admin.lists.filters import (
     FinishedFilter,
     OutcomeFilter,
@@ -101,7 +101,7 @@ class TaskRunAdmin(ReenqueueMixin, ReadOnlyAdmin[TaskRun]):
 
     @admin.display(description=_("executor"))
     def executor_(self, run: TaskRun) -> SafeString | str:
-        return executor_link(self.admin_site.name, run)
+        return columns.executor_link(self.admin_site.name, run)
 
     @admin.display(description=_("task"))
     def task_(self, run: TaskRun) -> SafeString | str:

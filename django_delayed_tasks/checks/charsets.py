@@ -1,28 +1,26 @@
 """Checks of the character sets and encodings of databases and connections."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks.store.sql.charsets import CHARSET, TextTable, lossy_charsets, text_tables
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 SQLITE_ENCODING = "UTF-8"
 POSTGRES_ENCODING = "UTF8"
 
 
-def configured_charset_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def configured_charset_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     """Yield E022, as far as the settings show it."""
     charset = connection.settings_dict["OPTIONS"].get("charset", CHARSET)
     if connection.vendor == "mysql" and charset != CHARSET:
         yield _connection_error(f"DATABASES[{alias!r}]['OPTIONS']['charset'] is {charset!r}.", alias)
 
 
-def charset_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def charset_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     """Yield E021 to E023, W021 and W022, as the server reports them."""
     if connection.vendor == "mysql":
         yield from _session_problems(alias, connection)
@@ -34,7 +32,7 @@ def charset_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
         yield from _file_problems(alias, connection)
 
 
-def _session_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _session_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     narrow = lossy_charsets(connection)
     if narrow and not any(configured_charset_problems(alias, connection)):
         yield _connection_error(f"Connections to the database {alias!r} have {narrow}.", alias)
@@ -71,8 +69,8 @@ def _listed(columns: list[Any]) -> str:
     return ", ".join(f"{column.name} ({column.collation})" for column in columns)
 
 
-def _encoding_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    ((encoding,),) = _rows(connection, "SHOW server_encoding")
+def _encoding_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    ((encoding,),) = rows(connection, "SHOW server_encoding")
     if encoding != POSTGRES_ENCODING:
         yield Warning(
             f"The PostgreSQL database {alias!r} has the encoding {encoding}.",
@@ -82,8 +80,8 @@ def _encoding_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterato
         )
 
 
-def _file_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    ((encoding,),) = _rows(connection, "PRAGMA encoding")
+def _file_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    ((encoding,),) = rows(connection, "PRAGMA encoding")
     if encoding != SQLITE_ENCODING:
         yield Error(
             f"The SQLite database {alias!r} has the encoding {encoding}.",
@@ -93,7 +91,8 @@ def _file_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[Ch
         )
 
 
-def _rows(connection: "BaseDatabaseWrapper", sql: str) -> list[Any]:
+def rows(connection: BaseDatabaseWrapper, sql: str) -> list[Any]:
+    """Return what the database answers."""
     with connection.cursor() as cursor:
         cursor.execute(sql)
         return list(cursor.fetchall())

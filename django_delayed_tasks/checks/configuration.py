@@ -1,19 +1,17 @@
 """Checks of the settings, which need no database connection."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks import conf
 from django_delayed_tasks.checks.charsets import configured_charset_problems
 from django_delayed_tasks.store.sql.dialects.sqlite import is_in_memory
 from django_delayed_tasks.vendors import SPEAKS
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 UTC_NAMES = (None, "UTC", "Etc/UTC")
 WRITE_MODES = ("IMMEDIATE", "EXCLUSIVE")
@@ -21,11 +19,12 @@ VENDORS = ("sqlite", "mysql", "postgresql", *SPEAKS)
 
 
 def chosen_alias() -> str:
-    """Return the alias that ``DELAYED_TASKS`` names, or the default if that setting is unusable."""
-    return _chosen().DATABASE
+    """Return the alias of the database that keeps the tasks."""
+    return chosen().DATABASE
 
 
-def _chosen() -> conf.Values:
+def chosen() -> conf.Values:
+    """Return the values of ``DELAYED_TASKS``, with the default for each that is unusable."""
     return conf.read(getattr(settings, "DELAYED_TASKS", {}))[0]
 
 
@@ -64,7 +63,7 @@ def check_databases_configured(**_: Any) -> list[CheckMessage]:
     return list(_configuration_problems(alias, connections[alias]))
 
 
-def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _configuration_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     zone = connection.settings_dict["TIME_ZONE"]
     if not connection.settings_dict["AUTOCOMMIT"]:
         yield Error(
@@ -86,7 +85,7 @@ def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> It
             id="django_delayed_tasks.E011",
         )
     yield from configured_charset_problems(alias, connection)
-    if is_in_memory(connection) and not _is_of_test_runner(connection) and _chosen().MODE != conf.INLINE:
+    if is_in_memory(connection) and not _is_of_test_runner(connection) and chosen().MODE != conf.INLINE:
         yield Warning(
             f"The database {alias!r} is an SQLite database in memory: no executor can be started on it.",
             hint="Its tasks would be gone with the process, and other processes and threads would not see them. Name a "
@@ -103,7 +102,7 @@ def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> It
         )
 
 
-def _is_of_test_runner(connection: "BaseDatabaseWrapper") -> bool:
+def _is_of_test_runner(connection: BaseDatabaseWrapper) -> bool:
     # The checks of `manage.py test` run when it has put its own database, by default one in memory, in place of the
     # project's.
     return str(connection.settings_dict["NAME"]).startswith("file:memorydb_")

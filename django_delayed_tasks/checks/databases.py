@@ -3,31 +3,45 @@
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 from django.apps import apps
-from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_delayed_tasks import conf
-from django_delayed_tasks.checks.charsets import charset_problems
-from django_delayed_tasks.checks.configuration import VENDORS, chosen_alias
-from django_delayed_tasks.checks.overdue import is_by_an_executor, overdue_problems
+from django_delayed_tasks.checks.charsets import charset_problems, rows
+from django_delayed_tasks.checks.configuration import VENDORS, chosen, chosen_alias
 from django_delayed_tasks.checks.servers import server_problems
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.handlers.validation import name_of
 from django_delayed_tasks.models import Executor, Resource, Task
 from django_delayed_tasks.store.sql.tables import RESOURCE
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
+from django_delayed_tasks.support.durations import duration_text
 
 LOWEST_VERSIONS = {"SQLite": (3, 37), "MariaDB": (10, 6), "MySQL": (8, 4), "PostgreSQL": (14,)}
 """By the name that Django shows; none is known of other databases, which speak like one of these."""
 ISOLATION = "READ-COMMITTED"
+_is_starting: ContextVar[bool] = ContextVar("is_starting", default=False)
+
+
+@contextmanager
+def by_an_executor() -> Iterator[None]:
+    """Leave the check of overdue tasks out in the block: an executor that is about to start runs the system checks."""
+    token = _is_starting.set(True)
+    try:
+        yield
+    finally:
+        _is_starting.reset(token)
+
+
+def is_by_an_executor() -> bool:
+    """Return whether an executor that is about to start runs the checks."""
+    return _is_starting.get()
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
@@ -56,7 +70,7 @@ def _unmigrated(alias: str) -> Iterator[CheckMessage]:
         )
 
 
-def _is_migrated(connection: "BaseDatabaseWrapper") -> bool:
+def _is_migrated(connection: BaseDatabaseWrapper) -> bool:
     """Return whether the tables have all columns of this release; ``migrate`` runs the checks before it adds them."""
     models = list(apps.get_app_config("django_delayed_tasks").get_models())
     with connection.cursor() as cursor:
@@ -70,13 +84,13 @@ def _is_migrated(connection: "BaseDatabaseWrapper") -> bool:
     return True
 
 
-def _tables_in(connection: "BaseDatabaseWrapper") -> list[str]:
+def _tables_in(connection: BaseDatabaseWrapper) -> list[str]:
     ours = {model._meta.db_table for model in apps.get_app_config("django_delayed_tasks").get_models()}
     with connection.cursor() as cursor:
         return sorted(ours.intersection(connection.introspection.table_names(cursor)))
 
 
-def _version_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _version_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     version = connection.get_database_version()
     lowest = LOWEST_VERSIONS.get(connection.display_name)
     if lowest and version < lowest:
@@ -91,7 +105,7 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def _vendor_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _vendor_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     if connection.vendor == "mysql":
         yield from _isolation_problems(alias, connection)
         yield from _engine_problems(alias, connection)
@@ -103,8 +117,8 @@ def _vendor_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
     yield from charset_problems(alias, connection)
 
 
-def _claim_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    if conf.read(getattr(settings, "DELAYED_TASKS", {}))[0].CLAIM == "skip_locked":
+def _claim_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    if chosen().CLAIM == "skip_locked":
         yield Error(
             f"DELAYED_TASKS['CLAIM'] is 'skip_locked', and the database {alias!r} is {connection.display_name}.",
             hint="Only PostgreSQL claims with SKIP LOCKED, and does so by default. Remove CLAIM, or set it to 'auto'.",
@@ -112,10 +126,10 @@ def _claim_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[C
         )
 
 
-def _isolation_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _isolation_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     # A server has one of the two, depending on its version; both are values of the session.
     names = "SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')"
-    found = {value for _, value in _rows(connection, names)}
+    found = {value for _, value in rows(connection, names)}
     if found != {ISOLATION}:
         yield Error(
             f"The database {alias!r} has the isolation level {', '.join(sorted(found))}.",
@@ -125,11 +139,11 @@ def _isolation_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterat
         )
 
 
-def _engine_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _engine_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     transactional = "SELECT ENGINE FROM information_schema.ENGINES WHERE TRANSACTIONS = 'YES'"
     engines = "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"
-    good = {engine.upper() for (engine,) in _rows(connection, transactional)}
-    engine_of = dict(_rows(connection, engines))
+    good = {engine.upper() for (engine,) in rows(connection, transactional)}
+    engine_of = dict(rows(connection, engines))
     for table in _tables_in(connection):
         if str(engine_of[table]).upper() not in good:
             yield Error(
@@ -140,8 +154,8 @@ def _engine_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
             )
 
 
-def _journal_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    ((mode,),) = _rows(connection, "PRAGMA journal_mode")
+def _journal_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    ((mode,),) = rows(connection, "PRAGMA journal_mode")
     if mode not in ("wal", "memory"):
         yield Warning(
             f"The SQLite database {alias!r} has the journal mode {mode}.",
@@ -149,12 +163,6 @@ def _journal_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator
             f"DATABASES[{alias!r}]['OPTIONS']['init_command'] = 'PRAGMA journal_mode=WAL'.",
             id="django_delayed_tasks.W011",
         )
-
-
-def _rows(connection: "BaseDatabaseWrapper", sql: str) -> list[Any]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
 
 
 def pool_problems(alias: str) -> Iterator[CheckMessage]:
@@ -191,3 +199,24 @@ def pool_problems(alias: str) -> Iterator[CheckMessage]:
 
 def _is_in_use(alias: str) -> bool:
     return Task.objects.using(alias).exists() or Executor.objects.using(alias).exists()
+
+
+def overdue_problems(alias: str) -> Iterator[CheckMessage]:
+    """Yield W018 for each queue whose tasks have been due for more than a minute without an executor that serves it."""
+    # Imported here: an executor begins sooner without the statistics.
+    from django_delayed_tasks.stats.backlogs import queues_of
+    from django_delayed_tasks.stats.findings import VERY_LATE, tasks_text
+    from django_delayed_tasks.stats.snapshot import take_snapshot
+
+    for queue in queues_of(take_snapshot(alias)):
+        if queue.latency > VERY_LATE and not queue.served_by and not queue.paused_at:
+            text = _(
+                "In the database %(alias)r, no live executor serves the queue %(queue)r: %(tasks)s due, "
+                "the first for %(time)s."
+            )
+            values = {"tasks": tasks_text(queue.due), "time": duration_text(queue.latency)}
+            yield Warning(
+                text % {"alias": alias, "queue": queue.name, **values},
+                hint=_("Start one, `manage.py starttask`, or let one serve this queue: --queues, --exclude-queues."),
+                id="django_delayed_tasks.W018",
+            )

@@ -2,18 +2,15 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import DatabaseError
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.sql.clusters import CURRENT, Cluster, cluster_of
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import EXECUTOR
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
-    from django.db.backends.utils import CursorWrapper
 
 NAMES = (
     "innodb_flush_log_at_trx_commit", "log_bin", "binlog_format", "wsrep_sync_wait", "innodb_autoinc_lock_mode",
@@ -26,7 +23,7 @@ LOOKS = 5
 _SERVER = "SELECT @@hostname, @@port, @@server_id"
 
 
-def server_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def server_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     """Yield E009, W012 to W016 and W026."""
     variables = _variables(connection)
     yield from _mode_problems(alias, variables)
@@ -39,7 +36,7 @@ def server_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[C
         yield from _splitter_problems(alias, connection)
 
 
-def _variables(connection: "BaseDatabaseWrapper") -> dict[str, str]:
+def _variables(connection: BaseDatabaseWrapper) -> dict[str, str]:
     names = ", ".join(f"'{name}'" for name in NAMES)
     with connection.cursor() as cursor:
         cursor.execute(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
@@ -78,7 +75,7 @@ def _binlog_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMes
         )
 
 
-def _splitter_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _splitter_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     with connection.cursor() as cursor:
         readers = {_answered(cursor) for _ in range(LOOKS)}
         try:
@@ -101,7 +98,7 @@ def _splitter_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterato
         )
 
 
-def _answered(cursor: "CursorWrapper") -> tuple[str, int, int]:
+def _answered(cursor: CursorWrapper) -> tuple[str, int, int]:
     cursor.execute(_SERVER)
     host, port, number = cursor.fetchone()
     return host, port, number
@@ -137,7 +134,7 @@ def _waits(cluster: Cluster, variables: dict[str, str]) -> bool:
     return value in ("BEFORE", "AFTER", "BEFORE_AND_AFTER")
 
 
-def _clock_problems(alias: str, cluster: Cluster, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+def _clock_problems(alias: str, cluster: Cluster, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     skew = _skew(connection)
     if skew > timedelta(seconds=1):
         yield Warning(
@@ -149,7 +146,7 @@ def _clock_problems(alias: str, cluster: Cluster, connection: "BaseDatabaseWrapp
         )
 
 
-def _skew(connection: "BaseDatabaseWrapper") -> timedelta:
+def _skew(connection: BaseDatabaseWrapper) -> timedelta:
     """Return how far the latest heartbeat is ahead of this node's clock."""
     if EXECUTOR not in connection.introspection.table_names():
         return timedelta()

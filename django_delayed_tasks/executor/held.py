@@ -18,7 +18,7 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.threads.connecting import Connecting
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
-from django_delayed_tasks.store.settling.reap import release
+from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support.logs import Log
@@ -175,7 +175,7 @@ class Held:
         Raises:
             DatabaseError: the database does not answer; the tasks are still held.
         """
-        release(self._alias, settlements)
+        settle(self._alias, settlements)
         for settlement in settlements:
             self._give_back(settlement.claim)
         self.remove(settlement.claim for settlement in settlements)

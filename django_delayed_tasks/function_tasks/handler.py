@@ -11,7 +11,7 @@ from django_delayed_tasks.conf import as_seconds
 from django_delayed_tasks.exceptions import ClaimLost, InvalidHandler
 from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.function_tasks.options import NAMES, FunctionOptions, options_of
-from django_delayed_tasks.handlers import TaskHandler, find, register_task_handler
+from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, register_task_handler
 from django_delayed_tasks.handlers.functions import code_of_function, load_function
 from django_delayed_tasks.handlers.registry import withdraw
 from django_delayed_tasks.outcomes import Done
@@ -150,8 +150,6 @@ def handler_of(biz_code: str, enqueued: data.EnqueuedCall) -> FunctionHandler | 
 
 def forget_all() -> None:
     """Withdraw the handlers of all functions: the setting ``TASKS``, which has options of theirs, has changed."""
-    from django_delayed_tasks.handlers import get_task_handlers
-
     for handler in get_task_handlers().values():
         if isinstance(handler, FunctionHandler):
             withdraw(handler)

@@ -10,6 +10,7 @@ from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.settling.settle import path_of
+from django_delayed_tasks.store.settling.settlement import WENT_WELL
 from django_delayed_tasks.support.redaction import FUNCTION
 
 MAX_RUNS = 1000
@@ -23,7 +24,6 @@ _MEANING = {
     RunOutcome.LOST: path_of(ClaimLost),
 }
 """The exceptions that stand for ends without one."""
-_WENT_WELL = (RunOutcome.DONE, RunOutcome.RESCHEDULED)
 
 
 class Attempt(NamedTuple):
@@ -89,7 +89,7 @@ class Life(NamedTuple):
         return [
             (run.exception or _MEANING.get(RunOutcome(run.outcome), path_of(Exception)), run.error)
             for run in self.runs
-            if run.outcome not in _WENT_WELL
+            if run.outcome not in WENT_WELL
         ]
 
     @property

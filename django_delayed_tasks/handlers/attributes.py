@@ -8,12 +8,10 @@ from typing import Any
 
 from django_delayed_tasks.conf import Reader
 from django_delayed_tasks.exceptions import InvalidTrigger, shortened
-from django_delayed_tasks.fields import POOL_LENGTH, QUEUE_LENGTH
+from django_delayed_tasks.fields import POOL_LENGTH, QUEUE_LENGTH, RESERVED_POOLS
 from django_delayed_tasks.states import KeepHistory
 from django_delayed_tasks.triggers import Trigger, parse
 from django_delayed_tasks.triggers.values import MAX_SPAN
-
-RESERVED_POOLS = "ddt."
 
 
 def text_up_to(length: int) -> Reader:

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
+
+from django.db.models import QuerySet
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
@@ -19,9 +21,6 @@ from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, LOOK_AHEAD, View
 from django_delayed_tasks.store.resources.resources import Details, WantedResource
 from django_delayed_tasks.store.validation import valid_json
-
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
 
 Valid = Callable[["LeasedResource"], object]
 Where = Callable[[Any], object]
@@ -116,7 +115,7 @@ class Pool:
         """Undo :meth:`disable`. Return False if the resource does not exist."""
         return resources.enable(self.alias, self._wanted(name), True)
 
-    def resources(self) -> "QuerySet[Resource]":
+    def resources(self) -> QuerySet[Resource]:
         """Return the rows of the pool's resources, ordered by name."""
         return Resource.objects.using(self.alias).filter(pool=self.name).order_by("name")
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from django_delayed_tasks import conf
 from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.fields import RESERVED_POOLS
 from django_delayed_tasks.models import NAME_LENGTH, POOL_LENGTH
-from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.store.validation import seen_text, valid_json, valid_text
 
 MIN_TTL: Final = 0.1
@@ -23,8 +23,8 @@ def valid_name(value: Any, field: str = "name") -> str:
 def valid_pool(value: Any) -> str:
     """Return the value if it is a string of 1 to 50 characters, all of which are seen; names with "ddt." are ours."""
     name = seen_text("pool", valid_text("pool", value, POOL_LENGTH))
-    if name.startswith(RESERVED):
-        raise InvalidTask("pool", value, f"names that start with {RESERVED!r} are reserved")
+    if name.startswith(RESERVED_POOLS):
+        raise InvalidTask("pool", value, f"names that start with {RESERVED_POOLS!r} are reserved")
     return name
 
 

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple, TypeVar
 from django.db import Error
 from django.db.models import Count, Q
 
+from django_delayed_tasks.fields import RESERVED_POOLS
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Executor, Resource
 from django_delayed_tasks.stats.limits import waits_of
 from django_delayed_tasks.stats.snapshot import Snapshot
-from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -69,7 +69,7 @@ def _read(alias: str) -> Cluster:
     }
     limited = dict(sorted(limited.items(), key=lambda item: -item[1])[:MAX_SERIES])
     live = Executor.objects.using(alias).filter(alive=True, expires_at__gt=seen.now).count()
-    resources = Resource.objects.using(alias).filter(enabled=True).exclude(pool__startswith=RESERVED)
+    resources = Resource.objects.using(alias).filter(enabled=True).exclude(pool__startswith=RESERVED_POOLS)
     busy = Count("id", filter=Q(busy_before__gt=seen.now))
     rows = resources.order_by("pool").values_list("pool").annotate(total=Count("id"), busy=busy)
     sizes = {pool: (total, leased) for pool, total, leased in rows}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
 
 from django.db.models import Q
@@ -56,7 +55,7 @@ def _pool(seen: Snapshot, name: str) -> Pool:
     numbers = [
         some.values("pk")[: COUNTED + 1].count()
         for some in (
-            rows.filter(enabled=True, busy_before__gt=seen.now + timedelta()),
+            rows.filter(enabled=True, busy_before__gt=seen.now),
             rows.filter(enabled=True, busy_before__lte=seen.now),
             rows.filter(enabled=False),
             waiters,

@@ -1,7 +1,7 @@
 """Turns what callers pass into a ``Schedule``: validates it, and fills in the defaults of its handler."""
 
 import sys
-from datetime import datetime, timedelta
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +14,7 @@ from django_delayed_tasks.store.sql.lanes import LOOP, open_lane
 from django_delayed_tasks.store.validation import (
     Schedule,
     When,
+    absolute,
     valid_fragment,
     valid_identity,
     valid_json,
@@ -72,7 +73,7 @@ def refuse_expired(schedule: Schedule, field: str) -> None:
         return
     refuse_never(when, expires, field)
     now = clock.host_now()
-    if _at(expires, now) < max(now, _at(when, now)):
+    if absolute(expires, now) < max(now, absolute(when, now)):
         text = "%s %s expires at %s, which is in the past or before its time: it will not be started"
         logger.warning(text, schedule.biz_code, schedule.biz_num, expires)
 
@@ -87,10 +88,6 @@ def refuse_never(when: When, expires: When, field: str) -> None:
         raise InvalidTask(field, expires, "is in the past: the task could never start")
     if None not in (when, expires) and type(when) is type(expires) and expires < when:  # type: ignore[operator]
         raise InvalidTask(field, expires, f"is before the task's time, {when}: it could never start")
-
-
-def _at(moment: When, now: datetime) -> datetime:
-    return moment if isinstance(moment, datetime) else now + (moment or timedelta())
 
 
 def lane_of(code: str) -> str:
@@ -145,9 +142,6 @@ def unknown(code: str) -> UnknownCode:
     broken = "".join(f"; {one.source} could not be loaded: {one.why}" for one in load_problems()[:MAX_LISTED])
     hint = "handlers are found in the task_handlers modules of INSTALLED_APPS and in TASK_HANDLERS"
     return UnknownCode("biz_code", code, f"no handler is registered for it{known}{broken}; {hint}")
-
-
-logger = Log(__name__)
 
 
 def trace_of_caller() -> str | None:

@@ -17,7 +17,14 @@ from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.store.sql.charsets import CHARSET, lossy_charsets
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import EXECUTOR
-from django_delayed_tasks.store.sql.transactions import atomically, decisive_write, in_one_statement, in_one_write
+from django_delayed_tasks.store.sql.transactions import (
+    atomically,
+    decisive_write,
+    delete_rows,
+    in_one_statement,
+    in_one_write,
+    read_rows,
+)
 from django_delayed_tasks.support.logs import logger_of
 
 logger = logger_of(__name__)
@@ -90,9 +97,7 @@ def _retire_predecessors(
 
 def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
     with connections[alias].cursor() as cursor:
-        dialect = dialect_of(connections[alias])
-        cursor.execute(f"SELECT {dialect.now}")
-        now = dialect.to_datetime(cursor.fetchone()[0])
+        now = dialect_of(connections[alias]).read_now(cursor)
     row = Executor(
         name=registration.name, host=registration.host, pid=registration.pid, threads=registration.threads,
         codes=sorted(registration.codes),
@@ -231,14 +236,5 @@ def purge_ended(alias: str, before: datetime, batch_size: int) -> int:
     """Delete the rows of executors that ended ``before``, the oldest ``batch_size`` of them; return their number."""
     ended = "alive IS NULL AND expires_at < %s"
     moment = dialect_of(connections[alias]).stored(before)
-
-    def read(cursor: CursorWrapper) -> list[int]:
-        cursor.execute(f"SELECT id FROM {EXECUTOR} WHERE {ended} ORDER BY expires_at LIMIT {batch_size:d}", [moment])
-        return [row[0] for row in cursor.fetchall()]
-
-    def delete(cursor: CursorWrapper) -> int:
-        cursor.execute(f"DELETE FROM {EXECUTOR} WHERE id IN ({', '.join(map(str, old))})")
-        return int(cursor.rowcount)
-
-    old = in_one_statement(alias, read)
-    return atomically(alias, delete) if old else 0
+    sql = f"SELECT id FROM {EXECUTOR} WHERE {ended} ORDER BY expires_at LIMIT {batch_size:d}"
+    return delete_rows(alias, EXECUTOR, [pk for (pk,) in read_rows(alias, sql, [moment])])

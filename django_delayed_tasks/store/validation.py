@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
+from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.fields import in_full
-from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
+from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH
 from django_delayed_tasks.store.sql.escapes import without_unstorable
 from django_delayed_tasks.support.logs import without_middle
 from django_delayed_tasks.support.redaction import shown
@@ -20,6 +20,11 @@ from django_delayed_tasks.triggers.values import MAX_SPAN, OUT_OF_RANGE, is_in_r
 PRIORITIES = range(-100, 101)
 
 When = datetime | timedelta | None
+
+
+def absolute(moment: When, now: datetime) -> datetime:
+    """Return the moment that a caller means: a timedelta counts from ``now``, as None does."""
+    return moment if isinstance(moment, datetime) else now + (moment or timedelta())
 
 
 class Schedule(NamedTuple):
@@ -146,7 +151,7 @@ def valid_text(field: str, value: Any, longest: int, instead: str = "") -> str:
         raise InvalidTask(field, value, f"is {len(value)} characters long; {longest} at most{instead}")
     if value != value.strip():
         raise InvalidTask(field, value, "must not begin or end with white space")
-    _storable(field, value, value)
+    _storable(field, value)
     return _plain(value)
 
 
@@ -165,7 +170,7 @@ def valid_fragment(field: str, value: Any) -> str:
     """Return a text to search for: any text that a database can compare, even an empty one."""
     if not isinstance(value, str):
         raise InvalidTask(field, value, "must be a str")
-    _storable(field, value, value)
+    _storable(field, value)
     return _plain(value)
 
 
@@ -174,8 +179,8 @@ def _plain(text: str) -> str:
     return str.__str__(text)
 
 
-def _storable(field: str, value: Any, text: str) -> None:
-    if problem := _unstorable(text):
+def _storable(field: str, value: str) -> None:
+    if problem := _unstorable(value):
         raise InvalidTask(field, value, problem)
 
 
@@ -268,10 +273,7 @@ def valid_trigger(value: Any) -> Trigger | None:
     Raises:
         InvalidTrigger: the value is anything else.
     """
-    trigger = None if value is None else parse(value)
-    if trigger and len(str(trigger)) > TRIGGER_LENGTH:
-        raise InvalidTrigger("trigger", trigger, f"is longer than {TRIGGER_LENGTH} characters")
-    return trigger
+    return None if value is None else parse(value)
 
 
 def valid_once(value: Any, trigger: Trigger | None) -> bool | None:

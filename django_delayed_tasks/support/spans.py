@@ -7,6 +7,7 @@ from typing import Final
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.triggers.values import MAX_SPAN
 
 UNITS: Final = {
@@ -96,7 +97,7 @@ def parse_moment(text: str) -> datetime:
         ValueError: the text describes no moment.
     """
     when = parse_when(text)
-    return when if isinstance(when, datetime) else timezone.now() + (when or timedelta())
+    return when if isinstance(when, datetime) else clock.host_now() + (when or timedelta())
 
 
 def _parse_moment(words: str) -> datetime | None:

@@ -13,7 +13,7 @@ from django_delayed_tasks.handlers.functions import Code, code_named
 from django_delayed_tasks.states import BizNum
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost
 from django_delayed_tasks.store.records.progress import Report, report_of
-from django_delayed_tasks.store.validation import valid_json, valid_new_identity, valid_trigger, valid_when
+from django_delayed_tasks.store.validation import absolute, valid_json, valid_new_identity, valid_trigger, valid_when
 from django_delayed_tasks.triggers import Trigger
 
 
@@ -90,14 +90,13 @@ def make_task(
     """
     biz_code, biz_num = valid_new_identity(code_named(code), num)
     handler = find(biz_code) or TaskHandler
-    moment = valid_when(when)
     recurs_at = valid_trigger(None if trigger is None else str(trigger))
     return MadeTask(
         id=1,
         version=fencing_token,
         biz_code=biz_code,
         biz_num=biz_num,
-        when=moment if isinstance(moment, datetime) else clock.host_now() + (moment or timedelta()),
+        when=absolute(valid_when(when), clock.host_now()),
         _data=valid_json(biz_ext, settings.MAX_BIZ_EXT_BYTES),
         queue=handler.queue if queue is None else queue,
         priority=handler.priority if priority is None else priority,

@@ -85,11 +85,6 @@ def _run_due(executor: ByHand, runs: list[Ran], max_runs: int) -> None:
         _here.is_running = False
 
 
-def is_running() -> bool:
-    """Return whether this thread is running tasks now."""
-    return _here.is_running
-
-
 def _counted(runs: list[Ran]) -> str:
     counts = Counter(one.biz_code for one in runs)
     return ", ".join(f"{count} of {code}" for code, count in counts.most_common(5))
@@ -115,6 +110,6 @@ def run_inline(alias: str) -> None:
 
     However many are due now, all of them run. What they add is taken for endless after ``MAX_RUNS`` runs.
     """
-    if not is_running():
+    if not _here.is_running:
         due = Task.objects.using(alias).filter(status=TaskStatus.PENDING, claim_at__lte=read_now(alias)).count()
         run_due_tasks(max_runs=due + MAX_RUNS, using=alias)

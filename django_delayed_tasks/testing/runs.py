@@ -9,7 +9,7 @@ from typing import Any, overload
 from django_delayed_tasks.handlers.functions import Code, code_named
 from django_delayed_tasks.states import BizNum, RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.settling.settlement import WENT_WELL, Settlement
 from django_delayed_tasks.store.validation import valid_identity
 
 
@@ -131,7 +131,7 @@ class Runs(Sequence[Ran]):
         for one in self:
             if one.exception is not None:
                 raise one.exception
-            if one.outcome not in (RunOutcome.DONE, RunOutcome.RESCHEDULED):
+            if one.outcome not in WENT_WELL:
                 raise AssertionError(str(one))
         return self
 

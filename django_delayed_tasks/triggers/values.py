@@ -56,18 +56,13 @@ def seconds(name: str, value: Any) -> float:
     return int(given) if given == int(given) else float(given)
 
 
-def positive(name: str, value: Any) -> int:
-    """Return the value if it is an int of at least 1."""
-    if type(value) is not int or value < 1:
-        raise InvalidTrigger(name, value, "expected an int of at least 1")
-    return value
-
-
 def limit(name: str, value: Any) -> int:
     """Return the value, a number of missed times to make up for, if it is from 1 to :data:`MAX_CAUGHT_UP`."""
-    if positive(name, value) > MAX_CAUGHT_UP:
+    if type(value) is not int or value < 1:
+        raise InvalidTrigger(name, value, "expected an int of at least 1")
+    if value > MAX_CAUGHT_UP:
         raise InvalidTrigger(name, value, f"expected at most {MAX_CAUGHT_UP}: each run computes that many times")
-    return int(value)
+    return value
 
 
 def one_of(name: str, value: Any, words: Iterable[str]) -> str:

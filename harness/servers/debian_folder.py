@@ -39,8 +39,8 @@ class Contents:
 
 MYSQL = Contents(
     "MySQL",
-    "mysql",
-    "mysql-server-core",
+    "mysql-and-router",
+    "mysql-server-core,mysql-router",
     ("/usr/sbin/mysqld", "--no-defaults", "--version"),
     r"Ver (?!.*MariaDB)",
     "Install MySQL 8.4 or later, or leave it out: make test DATABASES=sqlite,mariadb,postgres",

@@ -125,7 +125,8 @@ class Node(ClusterNode, MySQL):
     def state(self) -> str:
         """What the node says of itself: ONLINE, RECOVERING, ERROR or OFFLINE; "" if it does not answer."""
         with contextlib.suppress(Exception):
-            return self.members().get(self.id, ("OFFLINE", ""))[0]
+            members = self.members()
+            return members.get(self.id, ("OFFLINE", ""))[0] if members else ""
         return ""
 
     def is_ready(self) -> bool:

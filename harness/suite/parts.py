@@ -55,6 +55,7 @@ ONLY_ON = {
     "tests/galera/nodes": ("galera",),  # which test_nodes.py starts
     "tests/galera/nodes/test_claims.py": ("galera", "groupreplication"),
     "tests/galera/nodes/test_through_changing_nodes.py": ("galera", "groupreplication"),
+    "tests/galera/test_costs.py": ("mariadb",),
     "tests/galera/test_leases.py": ("mariadb",),
     "tests/galera/test_nodes.py": ("mariadb",),
     "tests/galera/test_torture.py": ("mariadb",),
@@ -93,7 +94,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         "tests/harness/torture/test_of_sqlite.py",
         "tests/recurring/ticking",
     ),
-    GALERA: tuple(f"tests/galera/test_{name}.py" for name in ("leases", "nodes", "torture")),
+    GALERA: tuple(f"tests/galera/test_{name}.py" for name in ("costs", "leases", "nodes", "torture")),
     "groupreplication": ("tests/groupreplication",),
     "seekdb": ("tests/seekdb",),
     PROOFS: tuple(f"tests/harness/torture/test_{name}.py" for name in ("harness", "leader_of_patroni")),

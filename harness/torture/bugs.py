@@ -78,6 +78,7 @@ def claim_without_version() -> None:
     """A claim takes the row as it was read, whatever was written to it since."""
     compare_and_set: Any = import_module(f"{STORE}.claiming.compare_and_set")
     compare_and_set.fence = by_id
+    compare_and_set.unclaimed = lambda tasks: by_id(task.claim for task in tasks)
 
 
 def slots_for_all() -> None:

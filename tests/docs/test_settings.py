@@ -21,7 +21,9 @@ from django_delayed_tasks.conf import settings as ours
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.support.redaction import redacted
 from django_delayed_tasks.testing import declare_recurring, run_due_tasks, scheduled_tasks
+from harness.servers.mysqlrouter import OPTIONS
 from tests.docs.shown import know, shown
+from tests.pages import ROOT, blocks
 
 pytestmark = pytest.mark.usefixtures("in_shop")
 
@@ -36,11 +38,17 @@ def test_cluster() -> None:
         page.run()
         galera = page["DATABASES"]
         page.run()
-    group: Any = ConnectionHandler(page["DATABASES"])["default"]
+        replicated = page["DATABASES"]
+        page.run()
+    group: Any = ConnectionHandler(replicated)["default"]
     assert [str(host) for host in group.hosts()][2] == "db3.example.com:3306"
     cluster: Any = ConnectionHandler(galera)["default"]
     assert [str(host) for host in cluster.hosts()][2] == "db3.example.com:3307"
     assert cluster.get_connection_params()["read_timeout"] == 20
+    routed: Any = ConnectionHandler(page["DATABASES"])["default"]
+    assert routed.get_connection_params()["port"] == 6446
+    [_, bootstrap] = blocks(ROOT / "docs/how-to/cluster.md", "sh")
+    assert {*OPTIONS} <= {*bootstrap.text.split()}
 
 
 def test_deploy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

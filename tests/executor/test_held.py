@@ -222,7 +222,7 @@ class TestDatabase:
         def fail(alias: str, settlements: list[Settlement]) -> int:
             raise OperationalError(2006, "gone away")
 
-        monkeypatch.setattr(held_module, "release", fail)
+        monkeypatch.setattr(held_module, "settle", fail)
         with pytest.raises(OperationalError):
             held.release_now([released(tasks[0])])
         assert held.tasks() == tasks

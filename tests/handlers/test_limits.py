@@ -7,9 +7,7 @@ import pytest
 
 from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, task_handler
-from django_delayed_tasks.handlers import attributes as rules
 from django_delayed_tasks.handlers.rates import Rate, parse_rate
-from django_delayed_tasks.store.resources.resources import RESERVED
 from tests.executor.parts import handler_of
 
 WRONG: list[tuple[str, Any]] = [
@@ -66,7 +64,3 @@ def test_of_a_function() -> None:
     assert handle.handler.concurrency_key(type("T", (), {"biz_num": "n"})()) == "n"
     assert handle.handler.max_concurrent == 2
     register_task_handler(handle.handler)
-
-
-def test_the_same_names_as_for_pools() -> None:
-    assert rules.RESERVED_POOLS == RESERVED

@@ -10,7 +10,7 @@ from django.core import checks
 from django.db import OperationalError, connection
 
 from django_delayed_tasks import pause_queue
-from django_delayed_tasks.checks.overdue import by_an_executor
+from django_delayed_tasks.checks.databases import by_an_executor
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from tests.admin.rows import NOW, executor, task
 from tests.store.meters import statements

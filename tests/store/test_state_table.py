@@ -7,7 +7,8 @@ import pytest
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import IfExistsName, NextState
-from django_delayed_tasks.store.settling.reap import reap, release
+from django_delayed_tasks.store.settling.reap import reap
+from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
 from tests.store import verbs
@@ -127,7 +128,7 @@ def adding(if_exists: IfExistsName) -> Callable[[Run], object]:
 
 def releasing(run: Run) -> object:
     assert run
-    return release(ALIAS, [verbs.released(run)])
+    return len(settle(ALIAS, [verbs.released(run)]).became)
 
 
 EVENTS: dict[str, Callable[[Run], object]] = {

@@ -1,10 +1,9 @@
 """Actions on the rows of a list: asked about first, done in portions, fenced by the versions that the page showed."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -13,27 +12,24 @@ from django.core.exceptions import BadRequest
 from django.db import connections
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks.admin.actions import question, seen
 from django_delayed_tasks.admin.actions.verbs import Action
+from django_delayed_tasks.admin.lists.base import KEY, AdminMixin
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.sql.portions import PORTION
 from django_delayed_tasks.support.durations import number_text
-
-if TYPE_CHECKING:
-    Base = admin.ModelAdmin[Any]
-else:
-    Base = object
 
 MAX_SECONDS: Final = 15.0
 """The time after which a request stops, and asks about the rows that are left: many web servers end one after 30 s.
 
 Under ATOMIC_REQUESTS a fifth of it: locks on that many rows must not outlast the lease of an executor.
 """
-
-_NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 Rows = QuerySet[Any]
 
@@ -58,7 +54,7 @@ class Keys:
     def read(cls, request: HttpRequest) -> "Keys":
         """Return the keys that the request says."""
         given = [request.POST.get(name, "") for name in cls.__slots__]
-        if not all(map(_NUMBER.fullmatch, given)):
+        if not all(map(KEY.fullmatch, given)):
             raise BadRequest("the keys of the action are no numbers")
         return cls(*map(int, given))
 
@@ -71,7 +67,7 @@ class Keys:
         return rows.filter(pk__gt=self.after, pk__lte=self.until)
 
 
-class RowActions(Base):
+class RowActions(AdminMixin):
     """A list whose actions change rows in the versions that were seen."""
 
     needed: Sequence[str]
@@ -79,6 +75,12 @@ class RowActions(Base):
     changed_text: Any
     unchanged_text: Any
     """Texts about a number of rows, by the ``count`` of rows and how it is ``shown``."""
+
+    @admin.display(description=gettext_lazy("select"))
+    def action_checkbox(self, obj: Any) -> SafeString:
+        return format_html(
+            '{}<input type="hidden" name="{}" value="{}">', super().action_checkbox(obj), seen.NAME, seen.mark(obj)
+        )
 
     def act(self, request: HttpRequest, rows: Rows, action: Action) -> HttpResponse | None:
         """Ask the user if needed; otherwise do the action to the rows, and ask again about those that are left."""

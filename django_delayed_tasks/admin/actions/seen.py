@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-
-from django_delayed_tasks.models import Task
 
 NAME = "seen"
 """The name of the hidden inputs."""
@@ -16,9 +15,9 @@ _MARK = re.compile(r"(\d{1,19}):(-?\d{1,19})", re.ASCII)
 CHANGED = _("This task changed since the page was loaded, or is running: nothing was written. Load the page again.")
 
 
-def mark(task: Task) -> str:
-    """Return the value of the hidden input for a task."""
-    return f"{task.pk}:{task.version}"
+def mark(row: Any) -> str:
+    """Return the value of the hidden input for a row."""
+    return f"{row.pk}:{row.version}"
 
 
 def versions(request: HttpRequest) -> Mapping[int, int]:

@@ -26,12 +26,15 @@ from django_delayed_tasks.support.visible import visible_page
 
 M = TypeVar("M", bound=Model)
 
-_KEY: Final = re.compile(r"[0-9]{1,18}")
+KEY: Final = re.compile(r"[0-9]{1,18}")
+"""What a primary key may look like."""
 LOOKUP_KINDS: Final = ("", "exact", "in", "isnull", "gt", "gte", "lt", "lte")
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin
+    AdminMixin = ModelAdmin[Any]
 else:
+    AdminMixin = object  # the admin that it is mixed into has the rest
 
     class ModelAdmin(admin.ModelAdmin):
         """Django's ``ModelAdmin``, made subscriptable."""
@@ -100,7 +103,7 @@ class DatabaseAdmin(ModelAdmin[M]):
     def response_action(
         self, request: HttpRequest, queryset: "QuerySet[M]", *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
-        if not all(map(_KEY.fullmatch, request.POST.getlist(ACTION_CHECKBOX_NAME))):
+        if not all(map(KEY.fullmatch, request.POST.getlist(ACTION_CHECKBOX_NAME))):
             raise BadRequest("the selection is not a list of primary keys")
         response: HttpResponse | None = super().response_action(request, queryset, *args, **kwargs)
         return response

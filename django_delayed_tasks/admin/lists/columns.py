@@ -1,4 +1,4 @@
-"""The display of values: moments, durations, badges, JSON, tracebacks."""
+"""The display of values: moments, durations, badges, JSON, tracebacks, and executors by their names."""
 
 import json
 import re
@@ -8,13 +8,16 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import IntegerChoices
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.store import executors
 from django_delayed_tasks.support.durations import duration_text as duration_text
 from django_delayed_tasks.support.durations import milliseconds_text
 from django_delayed_tasks.support.durations import number_text as number_text
@@ -169,3 +172,25 @@ def last_line(text: str, limit: int = 100) -> str:
 def cut(text: str, limit: int) -> str:
     """Return the text, cut at ``limit`` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def names_of(rows: Any) -> dict[int, str]:
+    """Return the names of the executors of these tasks or runs, by id."""
+    ids = {row.executor for row in rows} - {0, None}
+    return executors.names(settings.DATABASE, ids) if ids else {}
+
+
+def executor_text(row: Any) -> str:
+    """Return the name of the executor of a task or a run; its id if its row has been deleted."""
+    name = row.executor_name if hasattr(row, "executor_name") else names_of([row]).get(row.executor)
+    return str(name or row.executor or EMPTY)
+
+
+def executor_link(site: str, row: Any) -> SafeString | str:
+    """Return the name of the executor of a task or a run, which leads to its page if it has a row."""
+    name = row.executor_name if hasattr(row, "executor_name") else names_of([row]).get(row.executor)
+    if not name:
+        return executor_text(row)
+    address = reverse(f"{site}:django_delayed_tasks_executor_change", args=[row.executor])
+    kind = mark_safe(' class="ddt-long"') if len(name) > SHORT else ""
+    return format_html('<a{} href="{}">{}</a>', kind, address, named(name))

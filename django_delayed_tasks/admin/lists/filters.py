@@ -15,15 +15,17 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks.admin.lists import waiting
 from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats.backlogs import MAX_QUEUES, StatusCount, count_statuses
-from django_delayed_tasks.store.claiming.agenda import Agenda
+from django_delayed_tasks.stats.snapshot import Snapshot
+from django_delayed_tasks.store.claiming import waiting
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.schedules.recurrence import read_now
+from django_delayed_tasks.store.sql.lanes import BLOCKED
 
 RECENT: Final = 100_000
 """The number of rows to which a condition without an index is applied."""
@@ -38,6 +40,28 @@ FOLDED: Final = "admin/django_delayed_tasks/filter.html"
 """The template of filters that are folded into a bar above the list."""
 
 Choices = Iterator[tuple[str, Any]]
+
+
+def snapshot_of(request: HttpRequest) -> Snapshot:
+    """Return the request's snapshot: the filters, the order and the page of a list read each thing once."""
+    kept: Any = request
+    if not hasattr(kept, "delayed_tasks_snapshot"):
+        kept.delayed_tasks_snapshot = Snapshot(settings.DATABASE)
+    found: Snapshot = kept.delayed_tasks_snapshot
+    return found
+
+
+def range_of(level: Level) -> Q:
+    """Return the condition for the pending tasks of this level, as one range of the claim index."""
+    lane = Q(lane__gte=BLOCKED) if level.lane == BLOCKED else Q(lane=level.lane)
+    return Q(status=TaskStatus.PENDING, queue=level.queue, priority=level.priority) & lane
+
+
+def lanes_in_use() -> set[str]:
+    """Return the lanes of all tasks, whatever their status; "" is always among them."""
+    others = [status for status in TaskStatus if status != TaskStatus.PENDING]
+    rows = Task.objects.using(settings.DATABASE).filter(status__in=others, lane__gt="").order_by()
+    return {"", *waiting.pending_lanes(settings.DATABASE), *rows.values_list("lane", flat=True).distinct()}
 
 
 class CodeFilter(SimpleListFilter):
@@ -73,7 +97,7 @@ class QueueFilter(SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
         queues = {handler.queue for handler in get_task_handlers().values()}
         queues |= set(request.GET.getlist(self.parameter_name))
-        in_use = {level.queue for level in waiting.snapshot_of(request).agenda.levels} - queues
+        in_use = {level.queue for level in snapshot_of(request).agenda.levels} - queues
         queues |= set(sorted(in_use)[: max(0, MAX_QUEUES - len(queues))])
         yield from ((queue, queue) for queue in sorted(queues - {""}))
 
@@ -82,7 +106,7 @@ class QueueFilter(SimpleListFilter):
             return queryset
         # The condition names every status and lane, because the claim index starts with them.
         found = queryset.filter(status__in=TaskStatus.values, queue=self.value())
-        lanes = waiting.lanes_in_use()
+        lanes = lanes_in_use()
         return found if len(lanes) > MAX_LEVELS else found.filter(lane__in=sorted(lanes))
 
 
@@ -103,7 +127,7 @@ class DueFilter(SimpleListFilter):
         span = self.spans.get(self.value() or "")
         if span is None:
             return queryset
-        return queryset.filter(claimable_within(span, waiting.snapshot_of(request).agenda))
+        return queryset.filter(claimable_within(span, snapshot_of(request).agenda))
 
 
 def claimable_within(span: timedelta, agenda: Agenda) -> Q:
@@ -116,7 +140,7 @@ def claimable_within(span: timedelta, agenda: Agenda) -> Q:
     levels = [level for level in agenda.levels if level.earliest <= until]
     if len(levels) > MAX_LEVELS:
         return due & Q(status=TaskStatus.PENDING)
-    ranges = [due & waiting.range_of(level) for level in levels]
+    ranges = [due & range_of(level) for level in levels]
     return reduce(or_, ranges) if ranges else Q(pk__in=())
 
 
@@ -203,7 +227,7 @@ class StatusFilter(ChoicesFieldListFilter):
 
     def __init__(self, field: Any, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(field, request, *args, **kwargs)
-        self.seen = waiting.snapshot_of(request)
+        self.seen = snapshot_of(request)
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         everything, *each = super().choices(changelist)

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from django.db.models import Q, QuerySet
 
-from django_delayed_tasks.admin.lists import waiting
-from django_delayed_tasks.admin.lists.filters import MAX_LEVELS
+from django_delayed_tasks.admin.lists.filters import MAX_LEVELS, range_of
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
@@ -68,7 +67,7 @@ class Order:
     def _first(self, level: Level, condition: Q, count: int) -> list[tuple[datetime, int]]:
         """Return the first tasks of a level; blocked ones as the index has them, which is by their keys."""
         order = BY_LEVEL if level.lane == BLOCKED else ("claim_at", "id")
-        found = self.rows.filter(condition & waiting.range_of(level)).order_by(*order)
+        found = self.rows.filter(condition & range_of(level)).order_by(*order)
         return sorted(found.values_list("claim_at", "pk")[:count])
 
     def _newest(self, levels: list[Q], count: int) -> list[int]:

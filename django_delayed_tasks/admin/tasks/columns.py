@@ -10,7 +10,6 @@ from django.utils.translation import gettext_lazy as _
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import database_now
 from django_delayed_tasks.admin.lists.columns import column, in_card, json_of, moment
-from django_delayed_tasks.admin.lists.executor_names import executor_text
 from django_delayed_tasks.admin.triggers import outlook
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
@@ -90,7 +89,7 @@ class TaskColumns:
 
     @admin.display(description=_("executor"))
     def executor_(self, task: Task) -> SafeString:
-        text = executor_text(task)
+        text = columns.executor_text(task)
         return columns.labelled(_("executor"), text if text == columns.EMPTY else columns.named(text))
 
     @admin.display(description=_("trigger"))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -22,18 +22,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
-from django_delayed_tasks.admin.lists.base import in_sight, page_context
-from django_delayed_tasks.admin.lists.filters import BY_ERROR, FOLDED, CodeFilter
+from django_delayed_tasks.admin.lists.base import AdminMixin, in_sight, page_context
+from django_delayed_tasks.admin.lists.filters import BY_ERROR, FOLDED, CodeFilter, snapshot_of
 from django_delayed_tasks.admin.lists.segments import BY_LEVEL, Order
-from django_delayed_tasks.admin.lists.waiting import snapshot_of
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-
-if TYPE_CHECKING:
-    Base = admin.ModelAdmin[Task]
-else:
-    Base = object
 
 MAX_TASKS: Final = 2_000
 """The tasks that failed last and are grouped."""
@@ -146,7 +140,7 @@ class ErrorFilter(admin.SimpleListFilter):
         return queryset.filter(status=FAILED, pk__in=keys)
 
 
-class ErrorPages(Base):
+class ErrorPages(AdminMixin):
     """The page with the failed tasks by their errors."""
 
     def get_urls(self) -> Any:

@@ -1,16 +1,16 @@
-"""The forms that add and change a task."""
+"""The forms that add and change a task, and their field for its time."""
 
 from datetime import datetime
 from typing import Any
 
 from django import forms
+from django.contrib.admin.widgets import AdminSplitDateTime, BaseAdminDateWidget, BaseAdminTimeWidget
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.actions import seen
 from django_delayed_tasks.admin.tasks.form_base import TaskForm
-from django_delayed_tasks.admin.tasks.when_field import WhenField
-from django_delayed_tasks.admin.triggers.fields import check_has_time
+from django_delayed_tasks.admin.triggers.fields import MomentField, check_has_time
 from django_delayed_tasks.admin.triggers.outlook import note_on
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
@@ -19,8 +19,53 @@ from django_delayed_tasks.models import CODE_LENGTH, QUEUE_LENGTH, Task
 from django_delayed_tasks.stats.plans import Plan, plan_of
 from django_delayed_tasks.store import validation
 from django_delayed_tasks.store.acceptance import accepted, lane_of, refuse_never
-from django_delayed_tasks.store.schedules.recurrence import with_first_times
+from django_delayed_tasks.store.schedules.recurrence import read_now, with_first_times
 from django_delayed_tasks.store.validation import Schedule
+from django_delayed_tasks.support.spans import parse_offset
+
+
+class WhenWidget(AdminSplitDateTime):
+    """Inputs for a date, for a time, and for an offset."""
+
+    template_name = "admin/django_delayed_tasks/when.html"
+
+    def __init__(self, attrs: Any = None) -> None:
+        offset = forms.TextInput({"placeholder": _("in 30 minutes"), "size": 16, "aria-label": _("or in")})
+        forms.MultiWidget.__init__(self, [BaseAdminDateWidget(), BaseAdminTimeWidget(), offset], attrs)
+
+    def decompress(self, value: Any) -> Any:
+        return [*super().decompress(value), ""]
+
+
+class WhenField(MomentField):
+    """A date and a time, or an offset from now by the database's clock, which takes precedence."""
+
+    widget = WhenWidget
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(require_all_fields=False, **kwargs)
+        self.fields = (*self.fields, forms.CharField(required=False))
+
+    def clean(self, value: Any) -> Any:
+        offset = value[2].strip() if isinstance(value, list | tuple) and len(value) > 2 and value[2] else ""
+        return self.later(offset) if offset else super().clean(value)
+
+    def later(self, text: str) -> datetime:
+        """Return the moment that is this offset from now."""
+        try:
+            return read_now(settings.DATABASE) + validation.valid_offset(parse_offset(text), "when")
+        except InvalidTask as error:
+            raise forms.ValidationError(str(error)) from None
+        except ValueError as error:
+            why = _("Write an offset such as “in 30 minutes”, “2 h” or “1 day 6 hours”.")
+            raise forms.ValidationError([why, str(error)]) from None
+
+    def compress(self, data_list: Any) -> Any:
+        dates = data_list[:2]
+        if data_list and any(dates) and not all(dates):
+            missing = "invalid_time" if dates[0] else "invalid_date"
+            raise forms.ValidationError(self.error_messages[missing], code=missing)
+        return super().compress(dates) if data_list and all(dates) else None
 
 
 class AddTaskForm(TaskForm):

@@ -9,13 +9,13 @@ from django.contrib.admin.views.main import ORDER_VAR
 from django.db.models import QuerySet
 from django.db.models.functions import Right
 from django.http import HttpRequest
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
-from django_delayed_tasks.admin.actions import seen
+from django_delayed_tasks.admin.actions import verbs
+from django_delayed_tasks.admin.actions.row_actions import RowActions
 from django_delayed_tasks.admin.lists.base import DatabaseAdmin
-from django_delayed_tasks.admin.lists.executor_names import NamingChangeList
+from django_delayed_tasks.admin.lists.changelist import NamingChangeList
 from django_delayed_tasks.admin.lists.filters import (
     CodeFilter,
     DueFilter,
@@ -24,10 +24,9 @@ from django_delayed_tasks.admin.lists.filters import (
     containing,
     is_searching,
     recent,
+    snapshot_of,
 )
 from django_delayed_tasks.admin.lists.segments import Order
-from django_delayed_tasks.admin.lists.waiting import snapshot_of
-from django_delayed_tasks.admin.tasks.actions import TaskActions
 from django_delayed_tasks.admin.tasks.columns import TaskColumns
 from django_delayed_tasks.admin.tasks.errors import ErrorFilter, ErrorPages
 from django_delayed_tasks.admin.tasks.page import TaskPages
@@ -89,6 +88,26 @@ def are_many(request: HttpRequest) -> bool:
     return sum(snapshot_of(request).totals.values()) > MAX_READ
 
 
+class TaskActions(RowActions):
+    """The actions of the list of tasks, which are also the buttons of a task's page."""
+
+    actions = ("run_now", "postpone", "pause", "resume", "retry_failed", "cancel")
+    needed = ("biz_code", "biz_num", "version")
+    changed_text = ngettext_lazy("%(shown)s task was %(done)s.", "%(shown)s tasks were %(done)s.", "count")
+    unchanged_text = ngettext_lazy(
+        "%(shown)s task was left unchanged: it changed since the page was loaded, or its state forbids this.",
+        "%(shown)s tasks were left unchanged: changed since the page was loaded, or in the wrong state.",
+        "count",
+    )
+
+    run_now = verbs.RUN_NOW.method(_("Run now"), "change")
+    postpone = verbs.POSTPONE.method(_("Postpone by an hour"), "change")
+    retry_failed = verbs.RETRY_FAILED.method(_("Retry failed"), "change")
+    pause = verbs.PAUSE.method(_("Pause"), "change")
+    resume = verbs.RESUME.method(_("Resume"), "change")
+    cancel = verbs.CANCEL.method(_("Cancel"), "delete")
+
+
 @admin.register(Task)
 class TaskAdmin(TaskActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdmin[Task]):
     """The list of tasks in the order of the claim index, or by number if a code is chosen or numbers are searched.
@@ -133,12 +152,6 @@ class TaskAdmin(TaskActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdmin[T
 
     def get_sortable_by(self, request: HttpRequest) -> Any:
         return () if are_many(request) else self.sortable_by
-
-    @admin.display(description=_("select"))
-    def action_checkbox(self, obj: Task) -> SafeString:
-        return format_html(
-            '{}<input type="hidden" name="{}" value="{}">', super().action_checkbox(obj), seen.NAME, seen.mark(obj)
-        )
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> Any:
         # Django 6.1 passes a location. Deleting is replaced by the action that cancels.

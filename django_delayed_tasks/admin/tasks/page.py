@@ -1,9 +1,8 @@
 """The page of one task: the store does every write, fenced by the version that the page showed."""
 
-import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -13,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks.admin.actions import seen
+from django_delayed_tasks.admin.lists.base import KEY, AdminMixin
 from django_delayed_tasks.admin.tasks.fieldsets import READ_ONLY, adding, changing
 from django_delayed_tasks.admin.tasks.forms import AddTaskForm, ChangeTaskForm
 from django_delayed_tasks.admin.tasks.summary import summary_of
@@ -24,11 +24,6 @@ from django_delayed_tasks.states import CancelResult, TaskStatus
 from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.support.durations import past_text
 
-if TYPE_CHECKING:
-    Base = admin.ModelAdmin[Task]
-else:
-    Base = object
-
 BUTTONS: dict[str, Any] = {
     "run_now": gettext_lazy("Run now"),
     "postpone": gettext_lazy("Postpone by an hour"),
@@ -37,8 +32,6 @@ BUTTONS: dict[str, Any] = {
     "resume": gettext_lazy("Resume"),
 }
 """The actions that a task's page offers if the task's state allows them."""
-
-KEY: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 _OFFERED: dict[int, tuple[str, ...]] = {
     TaskStatus.PENDING: ("run_now", "postpone", "pause"),
@@ -63,7 +56,7 @@ def offered(task: Task) -> list[tuple[str, Any]]:
     return [(name, BUTTONS[name]) for name in names]
 
 
-class TaskPages(Base):
+class TaskPages(AdminMixin):
     """The views to add, change and cancel one task."""
 
     def has_change_permission(self, request: HttpRequest, obj: Task | None = None) -> bool:

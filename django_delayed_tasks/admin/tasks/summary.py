@@ -11,7 +11,6 @@ from django.utils.translation import ngettext
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import database_now
-from django_delayed_tasks.admin.lists.executor_names import executor_link
 from django_delayed_tasks.admin.lists.tracebacks import folded
 from django_delayed_tasks.admin.tasks.timeline import Event, timeline
 from django_delayed_tasks.conf import settings
@@ -56,7 +55,7 @@ def sentence(site: str, task: Task) -> SafeString | str:
 
 
 def _running(site: str, task: Task) -> SafeString | str:
-    executor = executor_link(site, task)
+    executor = columns.executor_link(site, task)
     if not _is_alive(task.executor, database_now(task)):
         say = _("Was running on {executor}, attempt {attempt}. That executor is not alive; another one takes the task.")
         return format_html(say, executor=executor, attempt=task.attempts)

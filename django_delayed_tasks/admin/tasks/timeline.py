@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.columns import lateness
-from django_delayed_tasks.admin.lists.executor_names import executor_link, names_of
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -46,7 +45,7 @@ def timeline(site: str, task: Task, now: datetime) -> list[Event]:
 def _runs(task: Task) -> list[Any]:
     rows = find_runs_of(settings.DATABASE, task.biz_code, task.biz_num)
     runs: list[Any] = list(rows.defer("result", "error", "biz_ext")[:MAX_RUNS])
-    names = names_of(runs)
+    names = columns.names_of(runs)
     for run in runs:
         run.executor_name = names.get(run.executor)
     return runs
@@ -65,7 +64,7 @@ def _present(site: str, task: Task) -> Iterator[Event]:
     elif task.status == TaskStatus.RUNNING and not task.deferred_when:
         yield Event(
             task.update_time,
-            format_html(_("Claimed by {executor}, attempt {attempt}."), executor=executor_link(site, task),
+            format_html(_("Claimed by {executor}, attempt {attempt}."), executor=columns.executor_link(site, task),
                         attempt=task.attempts),
             columns.badge(_("running"), "running"),
         )  # fmt: skip
@@ -81,7 +80,7 @@ def _run_text(site: str, run: TaskRun) -> SafeString | str:
     """Return where the run was, how late it began and how long it took."""
     if run.started is None:
         return _("did not run")
-    values = {"executor": executor_link(site, run), "time": columns.short_text(run.finished - run.started)}
+    values = {"executor": columns.executor_link(site, run), "time": columns.short_text(run.finished - run.started)}
     late = lateness(run)
     if late is None:
         return format_html(_("on {executor}, took {time}"), **values)

@@ -18,8 +18,6 @@ AHEAD = 0.1
 QUIET = 0.5
 """Seconds without an ended run after which the mean duration is forgotten."""
 
-MAX_LOOKAHEAD: Final = MAX_HOLD
-"""Seconds to look ahead at most. A claimed task counts as running: it is too late to cancel or reschedule it."""
 FIRST: Final = 0.002
 """Seconds that a reading or a claim is assumed to take before one was measured."""
 MARGIN: Final = 0.001
@@ -117,11 +115,12 @@ class Lookahead:
     def length(self) -> timedelta:
         """The time before it is due at which a task may be claimed: long enough to read the agenda once more and claim.
 
-        It is 0 for a drain, which runs only what is due.
+        It is 0 for a drain, which runs only what is due. A claimed task counts as running: it is too late to cancel or
+        reschedule it.
         """
         if self._is_drain:
             return timedelta()
-        return timedelta(seconds=min(MAX_LOOKAHEAD, max(self._readings) + max(self._claims) + MARGIN))
+        return timedelta(seconds=min(MAX_HOLD, max(self._readings) + max(self._claims) + MARGIN))
 
     def mark(self, tasks: list[ClaimedTask]) -> None:
         """Mark tasks that were claimed ahead: none of them starts before it is due."""

@@ -2,14 +2,13 @@
 
 import random
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import LOOK_AGAIN, Admission
-from django_delayed_tasks.executor.limits.examining import split_expired
 from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.limits.permits import Keyed, PermitDecision, Permits
 from django_delayed_tasks.executor.limits.room import LaneRoom
@@ -17,13 +16,15 @@ from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.deciding import raised, rescue_settlement
+from django_delayed_tasks.executor.running.run import failed, refusal
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import find, find_function
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_levels
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at
 from django_delayed_tasks.store.claiming.request import Outpaced
-from django_delayed_tasks.store.limits.claiming import ClaimChoice, ClaimResult, Place, claim_chosen, read_places
+from django_delayed_tasks.store.limits.claiming import ClaimChoice, ClaimResult, Found, Place, claim_chosen, read_places
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.lanes import LOOP, code_of
 
@@ -81,7 +82,7 @@ class Lanes:
     def show(self, agenda: Agenda) -> None:
         """Take the latest agenda; wake the thread of the lanes if one of them has due tasks. Thread-safe."""
         self._agenda = agenda
-        if agenda.lanes and any(level.earliest <= agenda.now for level in agenda.lanes):
+        if any(level.earliest <= agenda.now for level in agenda.lanes):
             self._held.wake_lanes.set()
 
     def yield_to(self, unclaimed: Sequence[Level]) -> None:
@@ -214,7 +215,7 @@ class Lanes:
         executor, freed = self._lease.executor, len(lane.freed)
         read = read_places(self._alias, executor, places, self._admission.rescues_below)
         found = lane.without_passed(read)
-        ends, keys = split_expired(lane, found, self._clock.now(), self._options.max_rescues)
+        ends, keys = self._split_expired(lane, found)
         permitted = lane.permits.choose(keys, room)
         blocked = lane.to_move(found, permitted)
         lane.stock.reserve(task.claim for task in permitted.tasks)
@@ -234,11 +235,27 @@ class Lanes:
             return self._pause()
         return random.uniform(0, AGAIN if written.passed else LOST)
 
+    def _split_expired(self, lane: Lane, found: Found) -> tuple[dict[ClaimedTask, Settlement], dict[ClaimedTask, str]]:
+        """Examine tasks that were read, before any permit is taken: some end without a run, the others have a key.
+
+        Return both, in the order in which to start them.
+        """
+        ends: dict[ClaimedTask, Settlement] = {}
+        keys: dict[ClaimedTask, str] = {}
+        now, tasks = self._clock.now(), [task for some in found.values() for task in some]
+        for task in sorted(tasks, key=lambda task: (-task.priority, claimable_at(task), task.id)):
+            end_or_key = _examined(lane, task, now, self._options.max_rescues)
+            if isinstance(end_or_key, Settlement):
+                ends[task] = end_or_key
+            else:
+                keys[task] = end_or_key
+        return ends, keys
+
     def _restock(self, lane: Lane) -> None:
         """Read tasks that are the next to get the slots of runs that end, if many do."""
         if (places := lane.to_stock(self.serves)) and self.room.expected_ends(lane.handler):
             found = read_places(self._alias, self._lease.executor, places, self._admission.rescues_below)
-            ends, keys = split_expired(lane, lane.without_passed(found), self._clock.now(), self._options.max_rescues)
+            ends, keys = self._split_expired(lane, lane.without_passed(found))
             if not ends:  # which are noticed when a slot is free
                 self._fill(lane, list(keys), keys)
 
@@ -301,3 +318,16 @@ class Lanes:
         """
         for key in lane.permits.with_free_slots(keys):
             lane.free(key)
+
+
+def _examined(lane: Lane, task: ClaimedTask, now: datetime, max_rescues: int) -> Settlement | str:
+    # Whatever a project's code raises, SystemExit too: the executor's thread, and the tasks of other codes, continue.
+    try:
+        if late := refusal(task, lane.handler, now):
+            return late
+        try:
+            return lane.permits.key_of(task)
+        except BaseException as error:
+            return failed(task, lane.handler, raised(error), now, now, max_rescues)
+    except BaseException as error:  # by an attribute of the handler
+        return rescue_settlement(task, raised(error), now, max_rescues)

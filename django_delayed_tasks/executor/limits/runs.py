@@ -33,9 +33,6 @@ class LaneRuns:
         self._holders: dict[int, Claim] = {}
         self._free: defaultdict[str, dict[int, Slot]] = defaultdict(dict)
 
-    def __len__(self) -> int:
-        return len(self._keys)
-
     def begin(self, keys: Mapping[Claim, str], slots: Mapping[Claim, Slot]) -> None:
         """Note new claims with their keys; ``slots`` has those that they have taken, as they were before."""
         with self._lock:

@@ -9,8 +9,6 @@ from django_delayed_tasks.store.schedules import declare
 
 CONFIRM_EVERY = 60.0
 """Seconds between two confirmations."""
-GAP = 3 * CONFIRM_EVERY
-"""Seconds without a confirmation by this process after which it counts :data:`RETIRE_AFTER` from the start again."""
 RETIRE_AFTER = timedelta(minutes=10)
 """The time for which a recurring task is unconfirmed before it is retired: all executors may be restarting at once."""
 
@@ -38,7 +36,8 @@ class Recurrences:
         declare.declare(self._alias, [declared for declared in recurring if declared.biz_code in again])
         now, before = clock.monotonic(), self._confirmed_at
         self._confirmed_at = now
-        if now - before > GAP:  # the database was away, so other executors could not confirm theirs either
+        # The database was away, so other executors could not confirm theirs either: count from the start again.
+        if now - before > 3 * CONFIRM_EVERY:
             self._since = now
         if now - self._since > RETIRE_AFTER.total_seconds():
             declare.retire(self._alias, unconfirmed_for=RETIRE_AFTER)

@@ -268,7 +268,7 @@ def _send(signal: Signal, task: ClaimedTask, handler: TaskHandler, **arguments: 
 
 def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settlement], became: Became) -> None:
     """Send ``run_finished``; report and count the ends that the run has committed itself."""
-    if tasks and (became or signals.run_finished.receivers):
+    if tasks:
         end_transactions_of(tasks[0])  # what is written from here is to be no part of one
     if became:
         for task, settlement in zip(tasks, settlements, strict=True):

@@ -111,8 +111,7 @@ class Loop:
         except BaseException as error:
             seconds = self._failed(error)
         else:
-            if self._backoff.failures:
-                self._backoff.succeeded()
+            if self._backoff.succeeded():
                 logger.warning("%s continues", self._thread.name)
         self._began = None
         return seconds

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks import __version__
-from django_delayed_tasks.checks.overdue import by_an_executor
+from django_delayed_tasks.checks.databases import by_an_executor
 from django_delayed_tasks.exceptions import InvalidSetting, TaskException
 from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
 from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor

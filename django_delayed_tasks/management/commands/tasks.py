@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext_lazy
 
-from django_delayed_tasks import api
+from django_delayed_tasks import api, clock
 from django_delayed_tasks.exceptions import InvalidTask, TaskException
 from django_delayed_tasks.management.shared import confirm, refuse_unknown, text_of
 from django_delayed_tasks.management.tasks import output, selection, verbs
@@ -129,7 +128,7 @@ class Command(BaseCommand):
         return True
 
     def _warn_of_past(self, given: dict[str, Any]) -> None:
-        if isinstance(when := given.get("when"), datetime) and (text := past_text(when, timezone.now())):
+        if isinstance(when := given.get("when"), datetime) and (text := past_text(when, clock.host_now())):
             self.stderr.write(text)
 
     def _change(self, change: verbs.Change, given: dict[str, Any]) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.support.spans import parse_moment, parse_span, parse_when
@@ -31,7 +31,7 @@ def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _parse_past(text: str) -> datetime:
     past = parse_moment(text)
-    if past > timezone.now():
+    if past > clock.host_now():
         raise ValueError(_("%r is in the future; a time in the past is written as '2 hours ago'") % text)
     return past
 

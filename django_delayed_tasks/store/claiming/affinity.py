@@ -4,18 +4,15 @@ Each executor prefers its own share of the due rows, so that two of them seldom 
 finds no due row in its own share steals from the others' shares: their owners may be busy, or serve other queues.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-
-from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS
 from django_delayed_tasks.store.claiming.request import ClaimRequest, candidates
 from django_delayed_tasks.store.sql.dialects import Dialect
-from django_delayed_tasks.store.sql.transactions import in_one_statement
+from django_delayed_tasks.store.sql.transactions import read_rows
 
 Rows = list[tuple[Any, ...]]
 _ID, _CLAIM_AT = COLUMNS.index("id"), COLUMNS.index("claim_at")
@@ -104,11 +101,4 @@ class Affinity:
         request = self.request
         few = request if most is None else replace(request, limit=min(request.limit, most))
         condition = "" if multiplier is None else share(request, multiplier)
-        return self._select(*candidates(self.dialect, few, share=condition, direction=direction))
-
-    def _select(self, sql: str, parameters: Sequence[Any] | None = None) -> Rows:
-        def read(cursor: CursorWrapper) -> Rows:
-            cursor.execute(sql, parameters)
-            return list(cursor.fetchall())
-
-        return in_one_statement(self._alias, read)
+        return read_rows(self._alias, *candidates(self.dialect, few, share=condition, direction=direction))

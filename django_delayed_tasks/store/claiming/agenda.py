@@ -1,4 +1,4 @@
-"""The agenda: which (queue, priority) levels have pending tasks, and since when (docs/explanation/claiming.md).
+"""The agenda: which levels (lane, queue, priority) have pending tasks, and since when (docs/explanation/claiming.md).
 
 It is read by a *full scan*, which finds every level: it reads a few index entries for each level and none of the
 waiting tasks, but it also steps over each finished task that an old snapshot keeps the database from purging. Where

@@ -12,7 +12,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.clock import monotonic
 from django_delayed_tasks.store.claiming.affinity import Affinity
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimed
-from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, taking
+from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, taking, unclaimed
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
@@ -83,7 +83,8 @@ def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask])
 
 def _take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> int:
     # The version alone would suffice, except for a row whose status was changed by other means.
-    update = f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {in_status(PENDING)} AND {_before(chosen)}"
+    rows = f"{in_status(PENDING)} AND {unclaimed(chosen)}"
+    update = f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {rows}"
 
     def write(cursor: CursorWrapper) -> int:
         dialect.wait_at_most(cursor, LOCK_WAIT)
@@ -98,21 +99,17 @@ def _take_unlocked(alias: str, dialect: Dialect, executor: int, chosen: list[Cla
 
     def write(cursor: CursorWrapper) -> set[Claim]:
         cursor.execute(
-            f"SELECT id, version FROM {dialect.by_key(TASK)} WHERE {in_status(PENDING)} AND {_before(chosen)}"
+            f"SELECT id, version FROM {dialect.by_key(TASK)} WHERE {in_status(PENDING)} AND {unclaimed(chosen)}"
             f"{dialect.skip_locked}"
         )
         free = {(task_id, version + 1) for task_id, version in cursor.fetchall()}
         won = [task for task in chosen if task.claim in free]
         if won:
-            cursor.execute(f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {_before(won)}")
+            cursor.execute(f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {unclaimed(won)}")
         return free
 
     free = atomically(alias, write)
     return [task for task in chosen if task.claim in free]
-
-
-def _before(tasks: list[ClaimedTask]) -> str:
-    return fence((task.id, task.version - 1) for task in tasks)
 
 
 def _is_avoiding(alias: str) -> bool:

@@ -9,13 +9,12 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from django.db import connections
-from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.store.claiming.agenda import Level, blocked_levels, read_agenda
 from django_delayed_tasks.store.claiming.request import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.transactions import in_one_statement
+from django_delayed_tasks.store.sql.transactions import read_rows
 from django_delayed_tasks.triggers import next_time, parse_stored
 
 COLUMNS = ("claim_at", "biz_code", "biz_num", "when_time", "attempts", "trigger_text")
@@ -70,12 +69,7 @@ def _of_level(alias: str, level: Level, until: datetime, limit: int, biz_code: s
         f"SELECT {', '.join(COLUMNS)} FROM {table} WHERE {condition}"
         f" ORDER BY {', '.join([*order, 'claim_at', 'id'])} LIMIT {limit:d}"
     )
-
-    def read(cursor: CursorWrapper) -> list[PlannedRun]:
-        cursor.execute(sql, parameters)
-        return [_planned(row, level, dialect) for row in cursor.fetchall()]
-
-    return in_one_statement(alias, read)
+    return [_planned(row, level, dialect) for row in read_rows(alias, sql, parameters)]
 
 
 def _planned(row: tuple[Any, ...], level: Level, dialect: Dialect) -> PlannedRun:

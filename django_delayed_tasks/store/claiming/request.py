@@ -4,14 +4,14 @@ A claim turns due rows RUNNING, in the executor's name, with a new version. All 
 tests; which one a database gets was decided by measurement, and correctness rests on ``version`` in all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
-from django_delayed_tasks.store.claiming.claimed_task import COLUMNS
+from django_delayed_tasks.store.claiming.claimed_task import COLUMNS, ClaimedTask
 from django_delayed_tasks.store.sql.dialects import Dialect
-from django_delayed_tasks.store.sql.fences import MAX_VERSION
+from django_delayed_tasks.store.sql.fences import MAX_VERSION, fence
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 
 
@@ -117,6 +117,11 @@ def candidates(
         f" LIMIT {request.limit:d}"
     )
     return sql, parameters
+
+
+def unclaimed(tasks: Iterable[ClaimedTask]) -> str:
+    """Return the fence for the rows of these tasks as they were before they are claimed."""
+    return fence((task.id, task.version - 1) for task in tasks)
 
 
 def taking(dialect: Dialect, executor: int) -> str:

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from django.db import connections
-from django.db.backends.utils import CursorWrapper
 from django.db.models import QuerySet
 
 from django_delayed_tasks.models import Task
@@ -21,7 +20,7 @@ from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.lanes import BLOCKED, code_of
 from django_delayed_tasks.store.sql.portions import MAX_PARTS, portions
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
-from django_delayed_tasks.store.sql.transactions import in_one_statement
+from django_delayed_tasks.store.sql.transactions import read_rows
 
 COUNTED: Final = 1000
 """The bound up to which rows are counted."""
@@ -61,27 +60,18 @@ def count_due(alias: str, agenda: Agenda) -> dict[Level, int]:
 def count_blocked(alias: str) -> Counter[tuple[str, str]]:
     """Return how many tasks are blocked, by (queue, code); all together are exact up to ``COUNTED``, as a status is."""
     table = dialect_of(connections[alias]).by_index(TASK, "ddt_task_claim")
-
-    def read(cursor: CursorWrapper) -> Counter[tuple[str, str]]:
-        cursor.execute(
-            f"SELECT queue, lane FROM {table} WHERE status = {PENDING} AND lane >= '{BLOCKED}'"
-            f" ORDER BY lane, queue, priority, claim_at, id LIMIT {COUNTED + 1:d}"
-        )
-        return Counter((queue, code_of(lane)) for queue, lane in cursor.fetchall())
-
-    return in_one_statement(alias, read)
+    sql = (
+        f"SELECT queue, lane FROM {table} WHERE status = {PENDING} AND lane >= '{BLOCKED}'"
+        f" ORDER BY lane, queue, priority, claim_at, id LIMIT {COUNTED + 1:d}"
+    )
+    return Counter((queue, code_of(lane)) for queue, lane in read_rows(alias, sql))
 
 
 def _counts(alias: str, levels: Iterable[Level], until: datetime) -> list[int]:
     dialect = dialect_of(connections[alias])
     statement = " UNION ALL ".join(_count(dialect, number, level, until) for number, level in enumerate(levels))
     parameters = [value for level in levels for value in (level.lane, level.queue, level.priority)]
-
-    def read(cursor: CursorWrapper) -> list[int]:
-        cursor.execute(f"{statement} ORDER BY 1", parameters)
-        return [count for _, count in cursor.fetchall()]
-
-    return in_one_statement(alias, read)
+    return [count for _, count in read_rows(alias, f"{statement} ORDER BY 1", parameters)]
 
 
 def _count(dialect: Dialect, number: int, level: Level, until: datetime) -> str:
@@ -158,15 +148,10 @@ def _read_first(alias: str, levels: Sequence[Level], most: int, only: str) -> li
         columns = "claim_at, when_time, queue, biz_code, trigger_text"
         statements.append(f"SELECT {number:d} AS number, {columns} FROM {rows} LIMIT {most:d}")
         parameters += values
-
-    def read(cursor: CursorWrapper) -> list[tuple[int, Waiting]]:
-        cursor.execute(dialect.union(statements), parameters)
-        return [
-            (number, Waiting(dialect.to_datetime(claim_at), dialect.to_datetime(when), *rest))
-            for number, claim_at, when, *rest in cursor.fetchall()
-        ]
-
-    return in_one_statement(alias, read)
+    return [
+        (number, Waiting(dialect.to_datetime(claim_at), dialect.to_datetime(when), *rest))
+        for number, claim_at, when, *rest in read_rows(alias, dialect.union(statements), parameters)
+    ]
 
 
 def _ordered(dialect: Dialect, level: Level, only: str) -> tuple[str, list[Any]]:
@@ -190,21 +175,13 @@ def running_tasks(alias: str) -> "QuerySet[Task]":
 
 def count_status(alias: str, status: TaskStatus) -> int:
     """Return how many tasks have this status, exact up to ``COUNTED``; one more than that if there are more."""
-
-    def read(cursor: CursorWrapper) -> int:
-        some = f"SELECT 1 AS one FROM {TASK} WHERE status = {int(status)} LIMIT {COUNTED + 1:d}"
-        cursor.execute(f"SELECT COUNT(*) FROM ({some}) counted")
-        return int(cursor.fetchone()[0])
-
-    return in_one_statement(alias, read)
+    some = f"SELECT 1 AS one FROM {TASK} WHERE status = {int(status)} LIMIT {COUNTED + 1:d}"
+    ((count,),) = read_rows(alias, f"SELECT COUNT(*) FROM ({some}) counted")
+    return int(count)
 
 
 def count_pending(alias: str) -> dict[str, int]:
     """Return how many tasks of each queue are pending; all together are exact up to ``COUNTED``, as a status is."""
-
-    def read(cursor: CursorWrapper) -> dict[str, int]:
-        some = f"SELECT queue FROM {TASK} WHERE status = {PENDING} LIMIT {COUNTED + 1:d}"
-        cursor.execute(f"SELECT queue, COUNT(*) FROM ({some}) counted GROUP BY queue")
-        return {queue: int(count) for queue, count in cursor.fetchall()}
-
-    return in_one_statement(alias, read)
+    some = f"SELECT queue FROM {TASK} WHERE status = {PENDING} LIMIT {COUNTED + 1:d}"
+    counts = read_rows(alias, f"SELECT queue, COUNT(*) FROM ({some}) counted GROUP BY queue")
+    return {queue: int(count) for queue, count in counts}

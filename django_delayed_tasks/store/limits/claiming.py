@@ -7,7 +7,7 @@ Tasks and permits that other transactions have locked are left out, where the da
 an executor that was stopped in the middle of its claim holds up the others.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS, ClaimedTask, claimed
-from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, candidates, taking
+from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, candidates, taking, unclaimed
 from django_delayed_tasks.store.resources.rate_tokens import Token, write_tokens
 from django_delayed_tasks.store.resources.slots import Slot, write_slots
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
@@ -128,7 +128,7 @@ def _write(cursor: CursorWrapper, dialect: Dialect, executor: int, chosen: Claim
     _take_permits(cursor, dialect, chosen, won)
     if won:
         values = f"{taking(dialect, executor)}, lane = {OPENED}"
-        cursor.execute(f"{dialect.update(TASK)} SET {values} WHERE {_before(won)}")
+        cursor.execute(f"{dialect.update(TASK)} SET {values} WHERE {unclaimed(won)}")
     if blocked:
         _block(cursor, dialect, {task: chosen.blocked[task] for task in blocked})
     return ClaimResult(won, blocked, {task.claim for task in (*chosen.tasks, *chosen.blocked)} - tasks)
@@ -144,7 +144,7 @@ def _lock(cursor: CursorWrapper, dialect: Dialect, chosen: ClaimChoice) -> tuple
     Return the tasks as they will be claimed, and the permits as (id, version).
     """
     tasks = [*chosen.tasks, *chosen.blocked]
-    sql = f"SELECT 0 AS kind, id, version FROM {dialect.by_key(TASK)} WHERE {in_status(PENDING)} AND {_before(tasks)}"
+    sql = f"SELECT 0 AS kind, id, version FROM {dialect.by_key(TASK)} WHERE {in_status(PENDING)} AND {unclaimed(tasks)}"
     sql += dialect.skip_locked
     if permits := [*chosen.slots.values(), *chosen.tokens.values()]:
         rows = f"SELECT 1 AS kind, id, version FROM {dialect.by_key(RESOURCE)} WHERE {fence(permits)}"
@@ -169,9 +169,5 @@ def _take_permits(cursor: CursorWrapper, dialect: Dialect, chosen: ClaimChoice, 
 
 def _block(cursor: CursorWrapper, dialect: Dialect, lanes: Mapping[ClaimedTask, str]) -> None:
     cases = " ".join(f"WHEN {task.id:d} THEN %s" for task in lanes)
-    sql = f"{dialect.update(TASK)} SET lane = CASE id {cases} ELSE lane END WHERE {_before(lanes)}"
+    sql = f"{dialect.update(TASK)} SET lane = CASE id {cases} ELSE lane END WHERE {unclaimed(lanes)}"
     cursor.execute(sql, list(lanes.values()))
-
-
-def _before(tasks: Iterable[ClaimedTask]) -> str:
-    return fence((task.id, task.version - 1) for task in tasks)

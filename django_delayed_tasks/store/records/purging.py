@@ -1,18 +1,17 @@
 """The purge of tables whose rows are only added, in the order of their primary keys, which nearly follows their age."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import takewhile
 from typing import Final, NamedTuple
 
 from django.db import connections
-from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.portions import MAX_PURGED
 from django_delayed_tasks.store.sql.tables import RUN, SUCCESS
-from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
+from django_delayed_tasks.store.sql.transactions import delete_rows, read_rows
 
 
 class Aging(NamedTuple):
@@ -67,8 +66,7 @@ def purge(
     reader = _Reader(alias, rows_of, older_than)
     rows = reader.portion(after, batch_size)
     old = [row.id for row in rows if row.is_old and row.biz_code in codes]
-    if old:
-        atomically(alias, lambda cursor: _delete(cursor, rows_of.table, old))
+    delete_rows(alias, rows_of.table, old)
     passed = reader.passed(rows, batch_size)
     position = passed[-1].id if passed else after
     if not rows and reader.newest() < after:
@@ -128,42 +126,23 @@ class _Reader:
         probes = [rows[-1].id + far for far in takewhile(lambda each: rows[-1].id + each <= newest, distances)]
         if not probes:
             return False
-        ids = in_one_statement(self.alias, lambda cursor: _next_to(cursor, self.rows_of.table, probes))
-        among = ", ".join(map(str, ids)) or "NULL"
-        sql = f"SELECT MAX({self._is_old()}) FROM {self.rows_of.table} WHERE id IN ({among})"
-        return bool(in_one_statement(self.alias, lambda cursor: _one(cursor, sql)))
+        table = self.rows_of.table
+        sql = " UNION ALL ".join(f"SELECT MIN(id) FROM {table} WHERE id >= {probe:d}" for probe in probes)
+        among = ", ".join(str(pk) for (pk,) in read_rows(self.alias, sql) if pk is not None) or "NULL"
+        ((is_old,),) = read_rows(self.alias, f"SELECT MAX({self._is_old()}) FROM {table} WHERE id IN ({among})")
+        return bool(is_old)
 
     def newest(self) -> int:
-        sql = f"SELECT MAX(id) FROM {self.rows_of.table}"
-        return in_one_statement(self.alias, lambda cursor: _one(cursor, sql)) or 0
+        ((newest,),) = read_rows(self.alias, f"SELECT MAX(id) FROM {self.rows_of.table}")
+        return newest or 0
 
     def _rows(self, after: int, most: int) -> list[_Row]:
         sql = (
             f"SELECT id, biz_code, {self._is_old()} FROM {self.rows_of.table}"
             f" WHERE id > {after:d} ORDER BY id LIMIT {most:d}"
         )
-        return in_one_statement(self.alias, lambda cursor: _all(cursor, sql))
+        return [_Row(pk, biz_code, bool(is_old)) for pk, biz_code, is_old in read_rows(self.alias, sql)]
 
     def _is_old(self) -> str:
         cutoff = dialect_of(connections[self.alias]).later(-self.older_than)
         return f"CASE WHEN {self.rows_of.since} < {cutoff} THEN 1 ELSE 0 END"
-
-
-def _next_to(cursor: CursorWrapper, table: str, probes: Sequence[int]) -> list[int]:
-    cursor.execute(" UNION ALL ".join(f"SELECT MIN(id) FROM {table} WHERE id >= {probe:d}" for probe in probes))
-    return [pk for (pk,) in cursor.fetchall() if pk is not None]
-
-
-def _all(cursor: CursorWrapper, sql: str) -> list[_Row]:
-    cursor.execute(sql)
-    return [_Row(pk, biz_code, bool(is_old)) for pk, biz_code, is_old in cursor.fetchall()]
-
-
-def _one(cursor: CursorWrapper, sql: str) -> int | None:
-    cursor.execute(sql)
-    found: int | None = cursor.fetchone()[0]
-    return found
-
-
-def _delete(cursor: CursorWrapper, table: str, ids: Sequence[int]) -> None:
-    cursor.execute(f"DELETE FROM {table} WHERE id IN ({', '.join(map(str, ids))})")

@@ -19,7 +19,7 @@ from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import STATISTIC
-from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_one_statement
+from django_delayed_tasks.store.sql.transactions import briefly, delete_rows, read_rows
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 """The grains, as they are stored: seconds of a period."""
@@ -167,16 +167,9 @@ def purge(alias: str, now: datetime, batch_size: int) -> int:
 
 def _purge(alias: str, grain: int, before: datetime, batch_size: int) -> int:
     moment = dialect_of(connections[alias]).stored(before)
-
-    def read(cursor: CursorWrapper) -> list[int]:
-        condition = f"grain = {grain:d} AND start < %s"
-        cursor.execute(f"SELECT id FROM {STATISTIC} WHERE {condition} ORDER BY start LIMIT {batch_size:d}", [moment])
-        return [row[0] for row in cursor.fetchall()]
-
-    old = in_one_statement(alias, read)
-    if old:
-        statement = f"DELETE FROM {STATISTIC} WHERE id IN ({', '.join(map(str, old))})"
-        atomically(alias, lambda cursor: cursor.execute(statement))
+    sql = f"SELECT id FROM {STATISTIC} WHERE grain = {grain:d} AND start < %s ORDER BY start LIMIT {batch_size:d}"
+    old = [pk for (pk,) in read_rows(alias, sql, [moment])]
+    delete_rows(alias, STATISTIC, old)
     return len(old)
 
 
@@ -211,18 +204,11 @@ def read(
     if code is not None:
         condition += " AND biz_code = %s"
         parameters.append(code)
-
-    def work(cursor: CursorWrapper) -> list[Any]:
-        columns = ", ".join(by)
-        cursor.execute(
-            f"SELECT {', '.join(names)} FROM {table} WHERE {condition} GROUP BY {columns} ORDER BY {columns}",
-            parameters,
-        )
-        return list(cursor.fetchall())
-
+    columns = ", ".join(by)
+    sql = f"SELECT {', '.join(names)} FROM {table} WHERE {condition} GROUP BY {columns} ORDER BY {columns}"
     moments = [number for number, column in enumerate(by) if column == "start"]
     found = []
-    for row in in_one_statement(alias, work):
+    for row in read_rows(alias, sql, parameters):
         keys, latest, values = list(row[: len(by)]), row[len(by)], [int(value) for value in row[len(by) + 1 :]]
         for number in moments:
             keys[number] = dialect.to_datetime(keys[number])
@@ -266,13 +252,6 @@ def busiest_minutes(alias: str, since: datetime) -> dict[str, int]:
     """Return the most runs of each code that ended in one minute since then."""
     dialect = dialect_of(connections[alias])
     table, periods = _periods(dialect, MINUTE)
-
-    def work(cursor: CursorWrapper) -> dict[str, int]:
-        minutes = f"SELECT biz_code, {_sum('runs')} AS ended FROM {table} WHERE {periods} AND start >= %s"
-        cursor.execute(
-            f"SELECT biz_code, MAX(ended) FROM ({minutes} GROUP BY biz_code, start) minutes GROUP BY biz_code",
-            [dialect.stored(since)],
-        )
-        return {code: int(runs) for code, runs in cursor.fetchall()}
-
-    return in_one_statement(alias, work)
+    minutes = f"SELECT biz_code, {_sum('runs')} AS ended FROM {table} WHERE {periods} AND start >= %s"
+    sql = f"SELECT biz_code, MAX(ended) FROM ({minutes} GROUP BY biz_code, start) minutes GROUP BY biz_code"
+    return {code: int(runs) for code, runs in read_rows(alias, sql, [dialect.stored(since)])}

@@ -20,7 +20,7 @@ from django_delayed_tasks.models import Overview
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
+from django_delayed_tasks.store.sql.transactions import atomically, read_rows
 from django_delayed_tasks.triggers import Trigger, parse_stored
 from django_delayed_tasks.vendors import vendor_of
 
@@ -101,24 +101,14 @@ class Survey:
 
 def read_portion(alias: str, began: datetime, after: int, size: int) -> Portion:
     """Return what the next ``size`` tasks with primary keys above ``after`` are."""
-    last = in_one_statement(alias, lambda cursor: _boundary(cursor, after, size))
-    tasks = in_one_statement(alias, lambda cursor: _tasks(cursor, alias, began, after, last))
-    if not any(found.recurring for found in tasks):
-        return Portion(last, tasks, [])
-    return Portion(last, tasks, in_one_statement(alias, lambda cursor: _recurring(cursor, alias, after, last)))
+    ends = read_rows(alias, f"SELECT id FROM {TASK} WHERE id > {after:d} ORDER BY id LIMIT 1 OFFSET {size - 1:d}")
+    last = int(ends[0][0]) if ends else None
+    part = f"id > {after:d}" if last is None else f"id > {after:d} AND id <= {last:d}"
+    tasks = _tasks(alias, began, part)
+    return Portion(last, tasks, _recurring(alias, part) if any(found.recurring for found in tasks) else [])
 
 
-def _boundary(cursor: CursorWrapper, after: int, size: int) -> int | None:
-    cursor.execute(f"SELECT id FROM {TASK} WHERE id > {after:d} ORDER BY id LIMIT 1 OFFSET {size - 1:d}")
-    found = cursor.fetchone()
-    return int(found[0]) if found else None
-
-
-def _range(after: int, last: int | None) -> str:
-    return f"id > {after:d}" if last is None else f"id > {after:d} AND id <= {last:d}"
-
-
-def _tasks(cursor: CursorWrapper, alias: str, began: datetime, after: int, last: int | None) -> list[Found]:
+def _tasks(alias: str, began: datetime, part: str) -> list[Found]:
     dialect = dialect_of(connections[alias])
     minutes = _MINUTES[vendor_of(connections[alias])]
     minute = (
@@ -127,28 +117,27 @@ def _tasks(cursor: CursorWrapper, alias: str, began: datetime, after: int, last:
     )
     if connections[alias].vendor == "sqlite":
         minute = minute.replace(f"MOD({minutes}, 60)", f"({minutes}) %% 60")
-    cursor.execute(
+    sql = (
         f"SELECT status, biz_code, queue, {minute} AS due_minute, COUNT(*), COUNT(trigger_text)"
-        f" FROM {dialect.by_key(TASK)}"
-        f" WHERE {_range(after, last)} GROUP BY status, biz_code, queue, due_minute",
-        [dialect.stored(began + BY_HOUR), dialect.stored(began + BY_MINUTE)],
+        f" FROM {dialect.by_key(TASK)} WHERE {part} GROUP BY status, biz_code, queue, due_minute"
     )
     return [
         Found(status, code, queue, int(minute), int(tasks), int(recurring))
-        for status, code, queue, minute, tasks, recurring in cursor.fetchall()
+        for status, code, queue, minute, tasks, recurring in read_rows(
+            alias, sql, [dialect.stored(began + BY_HOUR), dialect.stored(began + BY_MINUTE)]
+        )
     ]
 
 
-def _recurring(cursor: CursorWrapper, alias: str, after: int, last: int | None) -> list[Recurring]:
+def _recurring(alias: str, part: str) -> list[Recurring]:
     dialect = dialect_of(connections[alias])
-    cursor.execute(
+    sql = (
         f"SELECT biz_code, trigger_text, MIN(when_time), COUNT(*) FROM {dialect.by_key(TASK)}"
-        f" WHERE {_range(after, last)} AND trigger_text IS NOT NULL AND status IN ({PENDING}, {RUNNING})"
+        f" WHERE {part} AND trigger_text IS NOT NULL AND status IN ({PENDING}, {RUNNING})"
         " GROUP BY biz_code, trigger_text"
     )
-    return [
-        Recurring(code, text, dialect.to_datetime(first), int(count)) for code, text, first, count in cursor.fetchall()
-    ]
+    rows = read_rows(alias, sql)
+    return [Recurring(code, text, dialect.to_datetime(first), int(count)) for code, text, first, count in rows]
 
 
 def write(alias: str, taken_at: datetime, data: Mapping[str, Any]) -> None:

@@ -6,11 +6,11 @@ The queue decides only the order; whether a waiter wins a resource is decided by
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import IntegrityError, connections, transaction
 from django.db.backends.utils import CursorWrapper
-from django.db.models import DateTimeField
+from django.db.models import DateTimeField, QuerySet
 from django.db.models.expressions import RawSQL
 
 from django_delayed_tasks.models import Resource, Waiter
@@ -18,10 +18,7 @@ from django_delayed_tasks.store.resources.resources import WantedResource
 from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import RESOURCE, WAITER
-from django_delayed_tasks.store.sql.transactions import decisive_write, in_one_statement, in_one_write
-
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
+from django_delayed_tasks.store.sql.transactions import decisive_write, in_one_write, read_rows
 
 LOOK_AHEAD: Final = 64
 """The number of free resources that are looked at."""
@@ -52,15 +49,10 @@ def queue_view(alias: str, wanted: WantedResource, place: int = LAST) -> View:
         f" WHERE r.pool = %s{only} AND r.enabled = TRUE AND r.busy_before <= {now}"
         f" ORDER BY r.busy_before, r.id LIMIT {LOOK_AHEAD}) free ON 1 = 1"
     )
-
-    def read(cursor: CursorWrapper) -> View:
-        cursor.execute(sql, [*wanted, place, *(wanted if wanted.name else wanted[:1])])
-        rows = cursor.fetchall()  # in no defined order, after the join
-        free = sorted(row[2:] for row in rows if row[3] is not None)
-        places, last = rows[0][:2]
-        return View(places - (last == place), last == place, [(pk, version) for _, pk, version in free])
-
-    return in_one_statement(alias, read)
+    rows = read_rows(alias, sql, [*wanted, place, *(wanted if wanted.name else wanted[:1])])
+    free = sorted(row[2:] for row in rows if row[3] is not None)  # in no defined order, after the join
+    places, last = rows[0][:2]
+    return View(places - (last == place), last == place, [(pk, version) for _, pk, version in free])
 
 
 def enter(alias: str, wanted: WantedResource, ttl: timedelta, place: int | None = None) -> int:
@@ -95,26 +87,15 @@ def pass_by(alias: str, wanted: WantedResource, place: int, count: int) -> None:
 
     A waiter that is still alive enters the queue again.
     """
-
-    def read(cursor: CursorWrapper) -> list[int]:
-        cursor.execute(
-            f"SELECT id FROM {WAITER} WHERE pool = %s AND name = %s AND id < %s ORDER BY id LIMIT {count:d}",
-            [*wanted, place],
-        )
-        return [pk for (pk,) in cursor.fetchall()]
-
-    leave(alias, in_one_statement(alias, read))
+    sql = f"SELECT id FROM {WAITER} WHERE pool = %s AND name = %s AND id < %s ORDER BY id LIMIT {count:d}"
+    leave(alias, [pk for (pk,) in read_rows(alias, sql, [*wanted, place])])
 
 
 def sweep(alias: str) -> int:
     """Delete the places of waiters that have died, which expired half a minute ago; return their number."""
     past = dialect_of(connections[alias]).later(-timedelta(seconds=30))
-
-    def read(cursor: CursorWrapper) -> list[int]:
-        cursor.execute(f"SELECT id FROM {WAITER} WHERE expires_at < {past} ORDER BY id LIMIT 1000")
-        return [pk for (pk,) in cursor.fetchall()]
-
-    dead = in_one_statement(alias, read)
+    expired = read_rows(alias, f"SELECT id FROM {WAITER} WHERE expires_at < {past} ORDER BY id LIMIT 1000")
+    dead = [pk for (pk,) in expired]
     leave(alias, dead)
     return len(dead)
 
@@ -138,7 +119,7 @@ def row_of(alias: str, wanted: WantedResource) -> Resource | None:
     return _rows(alias, wanted).first()
 
 
-def _rows(alias: str, wanted: WantedResource) -> "QuerySet[Resource]":
+def _rows(alias: str, wanted: WantedResource) -> QuerySet[Resource]:
     named = {"name": wanted.name} if wanted.name else {}
     return Resource.objects.using(alias).filter(pool=wanted.pool, **named)
 

@@ -10,27 +10,25 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
-from django.db.models import DateTimeField
+from django.db.models import DateTimeField, QuerySet
 from django.db.models.expressions import RawSQL
 
+from django_delayed_tasks.fields import RESERVED_POOLS
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.resources.resources import RESERVED, UNUSED
+from django_delayed_tasks.store.resources.resources import UNUSED, delete_unchanged
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
 from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import RESOURCE
-from django_delayed_tasks.store.sql.transactions import in_one_statement, in_one_write
+from django_delayed_tasks.store.sql.transactions import in_one_statement, in_one_write, read_rows
 
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
-
-STARTS: Final = f"{RESERVED}starts."
+STARTS: Final = f"{RESERVED_POOLS}starts."
 """The prefix of the tokens' pool names; the code follows."""
-KEY_STARTS: Final = f"{RESERVED}key-starts."
+KEY_STARTS: Final = f"{RESERVED_POOLS}key-starts."
 """The same for tokens of one key; the code and a hash of the key follow."""
 SPARE: Final = 8
 """Tokens that are read in addition: those that are free first may be locked by an executor that was stopped."""
@@ -104,23 +102,9 @@ def write_tokens(cursor: CursorWrapper, dialect: Dialect, tokens: Collection[Tok
 
 def delete_unused_starts(alias: str, batch: int) -> int:
     """Delete tokens of keys that have been free for :data:`UNUSED`; return their number."""
-    dialect = dialect_of(connections[alias])
-
-    def read(cursor: CursorWrapper) -> list[tuple[int, int]]:
-        cursor.execute(
-            f"SELECT id, version FROM {RESOURCE} WHERE pool LIKE %s AND busy_before < {dialect.later(-UNUSED)}"
-            f" LIMIT {batch:d}",
-            [f"{KEY_STARTS}%"],
-        )
-        return [(pk, version) for pk, version in cursor.fetchall()]
-
-    unused = in_one_statement(alias, read)
-
-    def delete(cursor: CursorWrapper) -> int:
-        cursor.execute(f"{dialect.delete(RESOURCE)} WHERE {fence(unused)}")
-        return int(cursor.rowcount)
-
-    return in_one_write(alias, delete) if unused else 0
+    past = dialect_of(connections[alias]).later(-UNUSED)
+    sql = f"SELECT id, version FROM {RESOURCE} WHERE pool LIKE %s AND busy_before < {past} LIMIT {batch:d}"
+    return delete_unchanged(alias, [(pk, version) for pk, version in read_rows(alias, sql, [f"{KEY_STARTS}%"])])
 
 
 Row = tuple[int, int, float]
@@ -141,7 +125,7 @@ def _look(alias: str, pool: str, count: int) -> list[Row]:
     dialect = dialect_of(connections[alias])
 
     def read(cursor: CursorWrapper) -> list[Row]:
-        cursor.execute(
+        cursor.execute(  # on SQLite, the present is a literal: each try has its own
             f"SELECT id, version, busy_before, {dialect.now} FROM {RESOURCE} WHERE pool = %s AND enabled = TRUE"
             f" ORDER BY busy_before, id LIMIT {count + SPARE:d}",
             [pool],
@@ -201,5 +185,5 @@ def _enable(alias: str, ids: list[int], enabled: bool) -> None:
         in_one_write(alias, partial(_update, resources.filter(pk__in=some), enabled))
 
 
-def _update(resources: "QuerySet[Resource]", enabled: bool, cursor: CursorWrapper) -> int:
+def _update(resources: QuerySet[Resource], enabled: bool, cursor: CursorWrapper) -> int:
     return resources.update(enabled=enabled)

@@ -24,14 +24,14 @@ from django_delayed_tasks.store.sql.transactions import (
     decisive_write,
     decisively,
     in_one_statement,
+    in_one_write,
     is_lock_timeout,
     is_transient_at_once,
+    read_rows,
 )
 
 MUTEXES: Final = "ddt.mutex"
 """The pool that holds the mutexes."""
-RESERVED: Final = "ddt."
-"""The prefix of the names of this library's own pools."""
 UNUSED: Final = timedelta(hours=1)
 """The time after which housekeeping deletes a key's slots and rate tokens: keys may be different each time."""
 
@@ -92,14 +92,9 @@ def ensure(alias: str, wanted: WantedResource) -> None:
 
 
 def _upsert(alias: str, wanted: WantedResource, values: dict[str, Any]) -> None:
-    dialect = dialect_of(connections[alias])
-
-    def read(cursor: CursorWrapper) -> int:
-        cursor.execute(f"SELECT {dialect.now}")
-        return clock.as_micros(dialect.to_datetime(cursor.fetchone()[0])) // 1000
-
+    now = in_one_statement(alias, dialect_of(connections[alias]).read_now)
     row = Resource(
-        pool=wanted.pool, name=wanted.name, version=in_one_statement(alias, read), busy_before=clock.EPOCH, **values
+        pool=wanted.pool, name=wanted.name, version=clock.as_micros(now) // 1000, busy_before=clock.EPOCH, **values
     )
     resources = Resource.objects.using(alias)
     if not values:
@@ -186,12 +181,7 @@ def _unlocked(alias: str, grants: list[Grant]) -> list[Grant]:
         return grants
     condition, parameters = _held(grants)
     sql = f"SELECT id, version, holder FROM {dialect.by_key(RESOURCE)} WHERE {condition}{dialect.skip_locked}"
-
-    def read(cursor: CursorWrapper) -> list[Grant]:
-        cursor.execute(sql, parameters)
-        return [Grant(*row) for row in cursor.fetchall()]
-
-    return in_one_statement(alias, read)
+    return [Grant(*row) for row in read_rows(alias, sql, parameters)]
 
 
 def _extend(alias: str, grants: list[Grant], term: Term) -> set[Grant]:
@@ -331,6 +321,16 @@ def _change_seen(alias: str, condition: str, assignments: str, values: Sequence[
         return found
 
     return atomically(alias, write)
+
+
+def delete_unchanged(alias: str, seen: Collection[Claim]) -> int:
+    """Delete the rows that still have the version in which they were seen; return their number."""
+
+    def delete(cursor: CursorWrapper) -> int:
+        cursor.execute(f"{dialect_of(connections[alias]).delete(RESOURCE)} WHERE {fence(seen)}")
+        return int(cursor.rowcount)
+
+    return in_one_write(alias, delete) if seen else 0
 
 
 def _one_of(ids: Collection[int]) -> str:

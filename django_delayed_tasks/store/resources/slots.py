@@ -12,14 +12,15 @@ from typing import Final, NamedTuple
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
+from django_delayed_tasks.fields import RESERVED_POOLS
 from django_delayed_tasks.store.resources.rate_tokens import add_missing
-from django_delayed_tasks.store.resources.resources import RESERVED, UNUSED
+from django_delayed_tasks.store.resources.resources import UNUSED, delete_unchanged
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RESOURCE, RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import decisively, in_one_write
+from django_delayed_tasks.store.sql.transactions import decisively
 
-SLOTS: Final = f"{RESERVED}slots."
+SLOTS: Final = f"{RESERVED_POOLS}slots."
 """The prefix of the slots' pool names; the code follows."""
 MAX_KEY: Final = 100
 """Characters of a key that is a slot's name as it is, for people to read; of a longer one it is a hash."""
@@ -81,8 +82,7 @@ def write_slots(cursor: CursorWrapper, dialect: Dialect, chosen: Mapping[Claim, 
 
 def delete_unused_slots(alias: str, batch: int) -> int:
     """Delete slots that are free and have not been taken for :data:`UNUSED`; return their number."""
-    dialect = dialect_of(connections[alias])
-    past = dialect.later(-UNUSED)
+    past = dialect_of(connections[alias]).later(-UNUSED)
 
     def read(cursor: CursorWrapper) -> list[Slot]:
         cursor.execute(
@@ -92,13 +92,7 @@ def delete_unused_slots(alias: str, batch: int) -> int:
         )
         return [(pk, version) for pk, version in cursor.fetchall()]
 
-    unused = decisively(alias, read)
-
-    def delete(cursor: CursorWrapper) -> int:
-        cursor.execute(f"{dialect.delete(RESOURCE)} WHERE {fence(unused)}")
-        return int(cursor.rowcount)
-
-    return in_one_write(alias, delete) if unused else 0
+    return delete_unchanged(alias, decisively(alias, read))
 
 
 HOLDER: Final = f"LEFT JOIN {TASK} t ON t.id = r.task_id AND t.version = r.task_version AND {in_status(RUNNING, 't.')}"

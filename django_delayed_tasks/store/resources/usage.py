@@ -1,18 +1,16 @@
 """The use of limits, for pages and commands: read, and nothing locked."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from functools import partial
 from typing import NamedTuple
 
 from django.db import connections
-from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.resources.slots import HOLDER, SLOTS
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.portions import MAX_PARTS, portions
 from django_delayed_tasks.store.sql.tables import RESOURCE
-from django_delayed_tasks.store.sql.transactions import in_one_statement
+from django_delayed_tasks.store.sql.transactions import read_rows
 
 
 class SlotUse(NamedTuple):
@@ -32,12 +30,8 @@ def slot_use(alias: str, codes: Iterable[str], since: datetime) -> dict[str, Slo
         f"SELECT r.pool, COUNT(t.id), SUM(CASE WHEN t.id IS NULL AND {recent} THEN 1 ELSE 0 END)"
         f" FROM {RESOURCE} r {HOLDER} WHERE r.pool IN ({', '.join(['%s'] * len(pools))}) GROUP BY r.pool"
     )
-
-    def read(cursor: CursorWrapper) -> dict[str, SlotUse]:
-        cursor.execute(sql, pools)
-        return {pool.removeprefix(SLOTS): SlotUse(int(held), int(taken)) for pool, held, taken in cursor.fetchall()}
-
-    return in_one_statement(alias, read)
+    rows = read_rows(alias, sql, pools)
+    return {pool.removeprefix(SLOTS): SlotUse(int(held), int(taken)) for pool, held, taken in rows}
 
 
 def first_free(alias: str, pools: Iterable[str]) -> dict[str, datetime]:
@@ -46,14 +40,10 @@ def first_free(alias: str, pools: Iterable[str]) -> dict[str, datetime]:
     This moment has passed if one is free now.
     """
     dialect = dialect_of(connections[alias])
-    rows = f"{dialect.by_index(RESOURCE, 'ddt_resource_lease')} WHERE pool = %s AND enabled = TRUE"
-    first = f"SELECT pool, busy_before FROM {rows} ORDER BY busy_before, id LIMIT 1"
-
-    def read(cursor: CursorWrapper, some: Sequence[str]) -> dict[str, datetime]:
-        cursor.execute(dialect.union([first] * len(some)), some)
-        return {pool: dialect.to_datetime(moment) for pool, moment in cursor.fetchall()}
-
+    enabled = f"{dialect.by_index(RESOURCE, 'ddt_resource_lease')} WHERE pool = %s AND enabled = TRUE"
+    first = f"SELECT pool, busy_before FROM {enabled} ORDER BY busy_before, id LIMIT 1"
     found: dict[str, datetime] = {}
     for some in portions(sorted(pools), MAX_PARTS):
-        found |= in_one_statement(alias, partial(read, some=some))
+        rows = read_rows(alias, dialect.union([first] * len(some)), some)
+        found |= {pool: dialect.to_datetime(moment) for pool, moment in rows}
     return found

@@ -1,7 +1,7 @@
 """Adding many tasks, up to a few thousand rows in one statement; and tasks, one or many, to be done only once."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, connections, transaction
@@ -18,7 +18,7 @@ from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.sql.portions import MAX_TEXT
 from django_delayed_tasks.store.sql.tables import STOPPING, TASK
 from django_delayed_tasks.store.sql.transactions import TRIES, atomically
-from django_delayed_tasks.store.validation import Schedule, When
+from django_delayed_tasks.store.validation import Schedule, absolute
 
 SENT = (
     Column("biz_code", "text"),
@@ -67,7 +67,8 @@ def _add_batch(alias: str, batch: Sequence[Schedule], if_exists: IfExists) -> in
     ordered = batch if if_exists is IfExists.REPLACE else batch[::-1]
     if if_exists in PREFERRING:
         chosen = sorted(batch, key=lambda schedule: schedule[:2])
-        return _add_preferred(alias, chosen, if_exists)
+        # One by one: MariaDB and MySQL have no upsert with a condition.
+        return atomically(alias, lambda cursor: _add_each(alias, chosen, if_exists))
     unique = {schedule[:2]: schedule for schedule in ordered}
     if if_exists is IfExists.RAISE and len(unique) < len(batch):
         raise TaskExists(*_repeated(batch))
@@ -76,12 +77,6 @@ def _add_batch(alias: str, batch: Sequence[Schedule], if_exists: IfExists) -> in
         return _add_new(alias, chosen)
     write = _write if if_exists is IfExists.REPLACE else _write_around
     return atomically(alias, lambda cursor: write(cursor, dialect_of(connections[alias]), chosen, if_exists))
-
-
-def _add_preferred(alias: str, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
-    """Add the schedules one by one: MariaDB and MySQL have no upsert with a condition."""
-
-    return atomically(alias, lambda cursor: _add_each(alias, chosen, if_exists))
 
 
 def _add_each(alias: str, chosen: Iterable[Schedule], if_exists: IfExists) -> int:
@@ -150,7 +145,7 @@ def _write_around(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Sche
 
 
 def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
-    now = _read_now(cursor, dialect)
+    now = dialect.read_now(cursor)
     sent = dialect.rows(SENT, [_sent(schedule, now) for schedule in chosen])
     of = sent.column
     moment = dialect.moment_literal(now)
@@ -168,21 +163,12 @@ def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], 
     return len(chosen) if if_exists is IfExists.REPLACE else cursor.rowcount
 
 
-def _read_now(cursor: CursorWrapper, dialect: Dialect) -> datetime:
-    cursor.execute(f"SELECT {dialect.now}")
-    return dialect.to_datetime(cursor.fetchone()[0])
-
-
 def _sent(schedule: Schedule, now: datetime) -> tuple[Any, ...]:
     return (
         schedule.biz_code, schedule.biz_num, schedule.lane, schedule.biz_ext, schedule.queue, schedule.priority,
-        schedule.trigger_text, None if schedule.expires_at is None else _absolute(schedule.expires_at, now),
-        schedule.once, schedule.trace, _absolute(schedule.when, now), schedule.claim_at,
+        schedule.trigger_text, None if schedule.expires_at is None else absolute(schedule.expires_at, now),
+        schedule.once, schedule.trace, absolute(schedule.when, now), schedule.claim_at,
     )  # fmt: skip
-
-
-def _absolute(moment: When, now: datetime) -> datetime:
-    return moment if isinstance(moment, datetime) else now + (moment or timedelta())
 
 
 FILTERED = AddResult(None, AddAction.FILTERED)

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connections
-from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.states import NextState
@@ -66,10 +65,4 @@ def recurrence(trigger: Trigger, when: datetime | None) -> dict[str, Any]:
 
 def read_now(alias: str) -> datetime:
     """Return the current time by the database's clock."""
-    dialect = dialect_of(connections[alias])
-
-    def read(cursor: CursorWrapper) -> datetime:
-        cursor.execute(f"SELECT {dialect.now}")
-        return dialect.to_datetime(cursor.fetchone()[0])
-
-    return in_one_statement(alias, read)
+    return in_one_statement(alias, dialect_of(connections[alias]).read_now)

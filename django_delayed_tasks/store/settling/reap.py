@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import connections
-from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.states import NextState, RunOutcome
@@ -21,7 +20,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.tables import EXECUTOR, RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import in_one_statement
+from django_delayed_tasks.store.sql.transactions import read_rows
 from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.triggers import next_time, parse_stored
 
@@ -58,7 +57,7 @@ def take_orphans(alias: str, max_rescues: int, limit: int = 500) -> list[ReapedT
     A row that another transaction has locked is left to a later call: a caller's long transaction must not keep the
     other tasks waiting.
     """
-    orphans = in_one_statement(alias, lambda cursor: _orphans(cursor, alias, limit))
+    orphans = _orphans(alias, limit)
     if not orphans:
         return []
     now = recurrence.read_now(alias)
@@ -84,15 +83,15 @@ class _Orphan(NamedTuple):
 
 
 # In the order of the claim index: otherwise PostgreSQL would read the table until it has found enough rows.
-def _orphans(cursor: CursorWrapper, alias: str, limit: int) -> list[_Orphan]:
-    cursor.execute(
+def _orphans(alias: str, limit: int) -> list[_Orphan]:
+    sql = (
         f"SELECT {', '.join(f't.{column}' for column in _Orphan._fields)} FROM {TASK} t"
         f" LEFT JOIN {EXECUTOR} e ON e.id = t.executor AND e.alive = TRUE"
         f" WHERE t.status = {RUNNING} AND e.id IS NULL"
         f" ORDER BY t.lane, t.queue, t.priority, t.claim_at, t.id LIMIT {limit:d}"
     )
     dialect = dialect_of(connections[alias])
-    return [_Orphan(*row)._replace(when_time=dialect.to_datetime(row[4])) for row in cursor.fetchall()]
+    return [_Orphan(*row)._replace(when_time=dialect.to_datetime(row[4])) for row in read_rows(alias, sql)]
 
 
 def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:
@@ -121,8 +120,3 @@ def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:
         )
     except (InvalidTrigger, OverflowError):
         return {}
-
-
-def release(alias: str, settlements: list[Settlement]) -> int:
-    """Release claims whose tasks were not started; return how many of them were still held."""
-    return len(settle(alias, settlements).became)

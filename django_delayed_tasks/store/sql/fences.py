@@ -1,11 +1,12 @@
 """Fences: the condition, in every write that follows from a claim, that the row is still in the claimed version."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.sql.dialects import Dialect
+from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import TASK
 
 Claim = tuple[int, int]
@@ -48,13 +49,8 @@ def in_status(status: int, prefix: str = "") -> str:
 def _any_of(conditions: list[str]) -> str:
     # Grouped by hundreds: a chain of a thousand ORs is a deeper expression than SQLite allows.
     while len(conditions) > 1:
-        conditions = [f"({' OR '.join(some)})" for some in _by_hundreds(conditions)]
+        conditions = [f"({' OR '.join(some)})" for some in portions(conditions, 100)]
     return conditions[0] if conditions else "(1 = 0)"
-
-
-def _by_hundreds(conditions: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(conditions), 100):
-        yield conditions[start : start + 100]
 
 
 def lock_unchanged(cursor: CursorWrapper, dialect: Dialect, seen: Collection[Claim], accepts: str) -> dict[Claim, int]:

@@ -148,7 +148,9 @@ class OfThread:
 
     def open(self) -> None:
         """Open the connection to the database whose tasks the thread runs, if it can have one now."""
-        failure_to_open(self._alias)
+        if failure_to_open(self._alias) is None:
+            # A receiver of connection_created may have added some.
+            self._all[self.connection].add(len(self.connection.execute_wrappers))
         self.connection.queries_log.clear()
 
     def refresh(self, was_idle: bool) -> None:

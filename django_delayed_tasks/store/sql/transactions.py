@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any, Final, TypeVar
@@ -102,6 +102,26 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
                 raise
             before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
+
+
+def read_rows(alias: str, sql: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+    """Return the rows of a SELECT, which is executed as :func:`in_one_statement` does."""
+
+    def read(cursor: CursorWrapper) -> list[tuple[Any, ...]]:
+        cursor.execute(sql, parameters)
+        return list(cursor.fetchall())
+
+    return in_one_statement(alias, read)
+
+
+def delete_rows(alias: str, table: str, ids: Sequence[int]) -> int:
+    """Delete the rows of these ids in one transaction; return how many there were."""
+
+    def delete(cursor: CursorWrapper) -> int:
+        cursor.execute(f"DELETE FROM {table} WHERE id IN ({', '.join(map(str, ids))})")
+        return int(cursor.rowcount)
+
+    return atomically(alias, delete) if ids else 0
 
 
 def in_one_write(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
@@ -238,13 +258,8 @@ def oldest_transaction(alias: str) -> tuple[timedelta, int] | None:
     query = _QUERIES.get(connections[alias].vendor)
     if query is None:
         return None
-
-    def read(cursor: CursorWrapper) -> Any:
-        cursor.execute(query)
-        return cursor.fetchone()
-
     try:
-        found = in_one_statement(alias, read)
+        found = read_rows(alias, query)
     except DatabaseError:  # the privilege PROCESS is missing
         return None
-    return (timedelta(seconds=float(found[0])), int(found[1])) if found and found[0] is not None else None
+    return (timedelta(seconds=float(found[0][0])), int(found[0][1])) if found and found[0][0] is not None else None

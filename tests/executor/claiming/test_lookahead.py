@@ -7,10 +7,10 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.prefetch import FIRST, MARGIN, MAX_LOOKAHEAD, REMEMBERED, Lookahead
+from django_delayed_tasks.executor.claiming.prefetch import FIRST, MARGIN, REMEMBERED, Lookahead
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running import worker
-from django_delayed_tasks.executor.running.worker import hold_until_due
+from django_delayed_tasks.executor.running.worker import MAX_HOLD, hold_until_due
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store import executors
@@ -18,7 +18,7 @@ from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, hold_until, is_early, not_before
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import strategy_for
-from django_delayed_tasks.store.settling.reap import release
+from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from tests.executor.parts import Bench, add, executing, handler_of, registered
 from tests.waiting import wait_until
@@ -92,7 +92,7 @@ class TestPoller:
         with clock.frozen_at(database_now()):
             add("1", "unknown", when=NOT_YET)
             bench.poller.poll()
-            assert release("default", bench.released) == 1
+            assert len(settle("default", bench.released).became) == 1
             assert bench.poller.poll() == pytest.approx(NOT_YET.total_seconds())
 
     def test_what_others_have_claimed_is_waited_for(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ class TestPoller:
 def test_claim_that_ends_unrun_leaves_the_task_its_time(then: NextState, outcome: RunOutcome) -> None:
     with clock.frozen_at(database_now()):
         task = claim_ahead()
-        release("default", [Settlement(task.claim, outcome, then)])
+        settle("default", [Settlement(task.claim, outcome, then)])
         row = Task.objects.get()
     assert row.status == TaskStatus.PENDING
     assert row.claim_at == row.when == task.when
@@ -190,7 +190,7 @@ class TestLength:
         one.note_claim(0.004)
         assert one.length == timedelta(seconds=0.007 + MARGIN)
         one.note_claim(10.0)
-        assert one.length == timedelta(seconds=MAX_LOOKAHEAD)
+        assert one.length == timedelta(seconds=MAX_HOLD)
         for _ in range(REMEMBERED):
             one.note_claim(0.001)
         assert one.length == timedelta(seconds=0.004 + MARGIN)
@@ -278,7 +278,7 @@ def test_released_settlement_is_what_the_executor_gives_back() -> None:
     """What :meth:`Executor._perform` does with what could not be held, in the store."""
     with clock.frozen_at(database_now()):
         task = claim_ahead()
-        release("default", [released(task)])
+        settle("default", [released(task)])
         assert Task.objects.get().attempts == 0
         request = ClaimRequest(registered("other"), "default", 0, 10)
         assert strategy_for("default", "auto")("default", request) == []

@@ -13,7 +13,7 @@ from django_delayed_tasks.store.claiming.affinity import share_of
 from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import strategy_for
-from django_delayed_tasks.store.settling.reap import release
+from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.parts import Bench, add, handler_of, registered
 
 pytestmark = pytest.mark.django_db
@@ -156,7 +156,7 @@ class TestUnknownCodes:
         registered("other", codes=("unknown",))
         bench.peers.refresh(bench.lease.executor, executors.live("default"))
         bench.poller.poll()
-        release("default", bench.released)
+        settle("default", bench.released)
         assert bench.delivered == []
         assert Task.objects.values("attempts", "status", "when", "biz_ext").get() == before
         assert read_agenda("default").due()
@@ -168,7 +168,7 @@ class TestUnknownCodes:
     def test_that_no_executor_knows_are_postponed(self, bench: Bench) -> None:
         add("strange", code="unknown")
         bench.poller.poll()
-        release("default", bench.released)
+        settle("default", bench.released)
         task = Task.objects.get()
         assert (task.status, task.attempts) == (TaskStatus.PENDING, 0)
         assert timedelta(seconds=50) < task.claim_at - task.when < timedelta(seconds=70)
@@ -201,7 +201,7 @@ def test_a_claim_whose_answer_was_lost_is_released(bench: Bench) -> None:
     claim("default", ClaimRequest(bench.lease.executor, "default", 0, 10))
     bench.poller.forget()  # as after the error that such a claim ends with
     bench.poller.poll()
-    release("default", bench.released)
+    settle("default", bench.released)
     task = Task.objects.get()
     assert (task.status, task.attempts, task.version) == (TaskStatus.PENDING, 0, 2)
 

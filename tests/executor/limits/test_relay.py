@@ -18,7 +18,6 @@ from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import claim_in_slots
-from django_delayed_tasks.store.settling.reap import release
 from django_delayed_tasks.store.settling.settle import SettleResult, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.sql.transactions import briefly
@@ -101,7 +100,7 @@ def test_of_a_run_that_failed(full: LanesBench, how: How) -> None:
 
 def test_not_of_a_claim_that_is_gone(full: LanesBench) -> None:
     """Its slot was free, and another executor may have it."""
-    release("default", [released(full.run_of("0"), timedelta(hours=1))])
+    settle("default", [released(full.run_of("0"), timedelta(hours=1))])
     assert end(full, "0").claimed == []
     assert (running(), full.numbers) == (["1"], ["1"])
     full.tick()
@@ -111,7 +110,7 @@ def test_not_of_a_claim_that_is_gone(full: LanesBench) -> None:
 def test_not_a_slot_that_another_executor_has_taken(full: LanesBench, make_bench: MakeBench) -> None:
     """The version of the slot tells, even if nothing else does."""
     before = full.run_of("0")
-    release("default", [released(before)])
+    settle("default", [released(before)])
     other = make_bench("other")
     other.turn()
     assert len(other.running) == 1

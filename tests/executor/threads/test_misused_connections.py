@@ -1,6 +1,7 @@
 """A worker thread is clean after a run, whatever the run did to its connections: the next run is as in a new thread."""
 
 import sqlite3
+import threading
 from collections.abc import Generator, Iterator
 from inspect import getclosurevars
 from pathlib import Path
@@ -111,8 +112,28 @@ def test_wrappers_that_a_project_puts_around_each_connection_cost_no_reconnectio
                 worker.run()
     finally:
         connection_created.disconnect(wrap)
-    assert len(set(numbers[1:])) == 1
+    assert len(set(numbers)) == 1
     assert outcomes("code") == [RunOutcome.DONE] * 4
+
+
+def test_nor_where_no_run_uses_the_connection() -> None:
+    """Else each thread opens two sessions when its executor gets busy."""
+    opened: list[str] = []
+
+    def wrap(connection: Any, **_: Any) -> None:
+        opened.append(threading.current_thread().name)
+        connection.execute_wrappers.append(lambda execute, *arguments: execute(*arguments))
+
+    handler_of(lambda task: None, max_attempts=1)
+    connection_created.connect(wrap)
+    try:
+        with one_worker() as worker:
+            for number in range(3):
+                add(str(number))
+                worker.run()
+    finally:
+        connection_created.disconnect(wrap)
+    assert len([name for name in opened if name.startswith("worker")]) == 1
 
 
 def outcomes(code: str) -> list[RunOutcome]:

@@ -13,7 +13,7 @@ from pytest_django import DjangoDbBlocker
 
 from django_delayed_tasks import Interval, Task, TaskRun, api
 from django_delayed_tasks.clock import host_now
-from django_delayed_tasks.executor.claiming.prefetch import MAX_LOOKAHEAD
+from django_delayed_tasks.executor.running.worker import MAX_HOLD
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import RunOutcome
 from tests.processes.conftest import unknown_codes
@@ -87,7 +87,7 @@ class TestWhileTheDatabaseIsAway:
         children = [execute(name).wait_until_ready() for name in ("one", "two")]
         wait_until(lambda: all(done(code) for code in TRIGGERS))
         outage.begin()
-        begin = host_now() + timedelta(seconds=MAX_LOOKAHEAD)  # what is due from here on has not been claimed ahead
+        begin = host_now() + timedelta(seconds=MAX_HOLD)  # what is due from here on has not been claimed ahead
         for child in children:
             child.wait_for("heartbeat failed")
         time.sleep(max(0.0, (begin + 10 * PERIOD - host_now()).total_seconds()))

@@ -11,8 +11,9 @@ from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.claimed_task import held_by
-from django_delayed_tasks.store.settling.reap import SPREAD, release
+from django_delayed_tasks.store.settling.reap import SPREAD
 from django_delayed_tasks.store.settling.reap import reap as reap_orphans
+from django_delayed_tasks.store.settling.settle import settle
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR, NOW
 
@@ -133,9 +134,9 @@ def test_release_gives_back(db: None, frozen: None) -> None:
         verbs.add(num, NOW - HOUR)
     a, b = sorted(verbs.claim(), key=str)
     assert held_by(ALIAS, verbs.EXECUTOR) == {a.claim, b.claim}
-    assert release(ALIAS, [verbs.released(a), verbs.released(b, after=HOUR)]) == 2
-    assert release(ALIAS, [verbs.released(a)]) == 0
-    assert release(ALIAS, []) == 0
+    assert len(settle(ALIAS, [verbs.released(a), verbs.released(b, after=HOUR)]).became) == 2
+    assert len(settle(ALIAS, [verbs.released(a)]).became) == 0
+    assert len(settle(ALIAS, []).became) == 0
     assert held_by(ALIAS, verbs.EXECUTOR) == set()
     assert (verbs.present("a").claim_at, verbs.present("b").claim_at) == (NOW, NOW + HOUR)
     assert (verbs.claim_one().attempts, verbs.outcomes("a")) == (1, [])

@@ -70,6 +70,11 @@ class Dialect:
         """The expression for the current time by the database's clock."""
         return clock.sql_now(self.connection)
 
+    def read_now(self, cursor: CursorWrapper) -> datetime:
+        """Return the current time by the database's clock."""
+        cursor.execute(f"SELECT {self.now}")
+        return self.to_datetime(cursor.fetchone()[0])
+
     def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
         """Become the writer before the first read of a transaction, on databases where that matters."""
 
