@@ -352,8 +352,9 @@ def _accepts_writes(connection: BaseDatabaseWrapper) -> bool:
 def _close_unless(is_kept: Callable[[BaseDatabaseWrapper], bool], connection: BaseDatabaseWrapper) -> bool:
     """Close an open connection unless it may be kept; return whether it was closed."""
     connection.errors_occurred = False
-    if connection.connection is None or is_kept(connection):
-        return False
+    with suppress(Exception):  # of a wrapper of statements, which a handler may have left
+        if connection.connection is None or is_kept(connection):
+            return False
     _close(connection)
     return True
 

@@ -3,12 +3,13 @@
 import sqlite3
 import threading
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from inspect import getclosurevars
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connections, transaction
+from django.db import DatabaseError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from hypothesis import HealthCheck, Phase, given, settings
@@ -148,6 +149,23 @@ def check_innocent(worker: OneWorker, handlers: Handlers, number: int, code: str
         assert outcomes(each)[-1:] == [RunOutcome.DONE], TaskRun.objects.filter(biz_code=each).order_by("id")[0].error
         assert f"{each} {number}" in effects()
     assert handlers.found[-2:] == handlers.in_new_thread
+
+
+@pytest.mark.parametrize("next_one", ["plain", "atomic"])
+def test_nor_does_an_error_hide_the_wrapper_that_a_run_leaves(worker: OneWorker, next_one: str) -> None:
+    """After an error, the connection is asked whether it still works: through the wrapper."""
+    handlers = Handlers()
+    handlers.register(is_atomic=False)
+
+    def fail_and_leave(task: Any) -> None:
+        with suppress(DatabaseError), connections["default"].cursor() as cursor:
+            cursor.execute("SELECT nothing FROM nowhere")
+        misuse([("wrapper", "default")])
+
+    handler_of(fail_and_leave, code="fails", max_attempts=1)
+    add(code="fails")
+    worker.run()
+    check_innocent(worker, handlers, 1, next_one)
 
 
 @pytest.mark.parametrize("next_one", ["plain", "atomic"])
