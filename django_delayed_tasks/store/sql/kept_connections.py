@@ -137,14 +137,20 @@ class OfThread:
         self.used: set[str] = set()
         self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
         self.losses = losses
+        self._all: dict[BaseDatabaseWrapper, set[int]] = {}
         self._keep()
         self.connection = connections[alias]
 
     def _keep(self) -> None:
         self._names = len(connections.settings)
-        self._all = {connection: leftovers.usual_wrappers(connection) for connection in keep()}
-        for connection in self._all:
-            leftovers.watch(connection, self.used)
+        for gone in [one for one in self._all if one.alias not in connections.settings]:
+            _close(gone)
+            del self._all[gone]
+        known = {connection.alias for connection in self._all}  # a handler may have put others in their place
+        for connection in keep():
+            if connection.alias not in known:
+                self._all[connection] = leftovers.usual_wrappers(connection)
+                leftovers.watch(connection, self.used)
 
     def open(self) -> None:
         """Open the connection to the database whose tasks the thread runs, if it can have one now."""
@@ -175,7 +181,7 @@ class OfThread:
         """
         if _get_running_loop() is not None:
             leftovers.forget_running_loop()
-        if len(connections.settings) != self._names:  # a project may add databases at runtime
+        if len(connections.settings) != self._names:  # a project may add databases at runtime, and remove them
             self._keep()
         for connection, usual in self._all.items():
             if self.used or leftovers.is_suspicious(connection, usual):
@@ -247,6 +253,7 @@ class OfThread:
         new = _renew(old)
         leftovers.watch(new, self.used)
         self._all[new] = usual = self._all.pop(old)
+        _kept[get_ident()] = [*self._all]  # which a forked child drops
         if old is self.connection:
             self.connection = new
             self._prepare(new)
@@ -352,11 +359,21 @@ def _accepts_writes(connection: BaseDatabaseWrapper) -> bool:
 def _close_unless(is_kept: Callable[[BaseDatabaseWrapper], bool], connection: BaseDatabaseWrapper) -> bool:
     """Close an open connection unless it may be kept; return whether it was closed."""
     connection.errors_occurred = False
-    with suppress(Exception):  # of a wrapper of statements, which a handler may have left
+    with _without_wrappers(connection), suppress(Exception):  # of a backend
         if connection.connection is None or is_kept(connection):
             return False
     _close(connection)
     return True
+
+
+@contextmanager
+def _without_wrappers(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Let the statements in the block pass by the connection's wrappers, among which a handler may have left any."""
+    wrappers, connection.execute_wrappers = connection.execute_wrappers, []
+    try:
+        yield
+    finally:
+        connection.execute_wrappers = wrappers
 
 
 def _close(connection: BaseDatabaseWrapper) -> None:
