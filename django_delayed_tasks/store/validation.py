@@ -11,7 +11,7 @@ from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.fields import in_full
 from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH
 from django_delayed_tasks.store.sql.escapes import without_unstorable
-from django_delayed_tasks.support.redaction import shown
+from django_delayed_tasks.support.redaction import MAX_DEPTH, shown
 from django_delayed_tasks.support.visible import unseen_in
 from django_delayed_tasks.triggers import Trigger, parse
 from django_delayed_tasks.triggers.values import MAX_SPAN, OUT_OF_RANGE, is_in_range
@@ -310,9 +310,6 @@ def storable(text: str) -> str:
     half = MAX_MESSAGE // 2
     return f"{text[:half]}\n… {len(text) - MAX_MESSAGE} characters left out …\n{text[-half:]}"
 
-
-MAX_DEPTH = 31
-"""The levels of nested lists and objects that MariaDB can store; MySQL can store 100."""
 
 INTEGERS = range(-(2**63), 2**64)
 """The integers that MySQL stores exactly; it turns others into floats."""
