@@ -16,7 +16,7 @@ from django_delayed_tasks.executor.threads.contexts import clean_context
 from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, stack_of
 from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.exits import end_if_forked
+from django_delayed_tasks.support.forks import end_if_forked
 from django_delayed_tasks.support.logs import Log
 
 Ts = TypeVarTuple("Ts")
