@@ -10,7 +10,7 @@ from uuid import UUID
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.fields import in_full
 from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH
-from django_delayed_tasks.store.sql.escapes import without_unstorable
+from django_delayed_tasks.store.sql.charsets import without_unstorable
 from django_delayed_tasks.support.redaction import MAX_DEPTH, shown
 from django_delayed_tasks.support.visible import unseen_in
 from django_delayed_tasks.triggers import Trigger, parse
