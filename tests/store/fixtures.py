@@ -11,7 +11,8 @@ from django.test import override_settings
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.strategies import Strategy, skip_locked, sole_writer
-from django_delayed_tasks.store.sql.dialects import base, mysql
+from django_delayed_tasks.store.sql import clusters
+from django_delayed_tasks.store.sql.dialects import mysql
 from tests.store.verbs import NOW
 
 STRATEGIES: dict[str, Strategy] = {"compare_and_set": compare_and_set.claim}
@@ -46,7 +47,7 @@ def rows_sent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         yield
         return
     monkeypatch.setattr(mysql, "PROBE", NO_TABLE_FUNCTION)
-    monkeypatch.setattr(base, "_answers", {})
+    monkeypatch.setattr(clusters, "_answers", {})
     with connection.execute_wrapper(_refuse_json_table):
         yield
 

@@ -8,12 +8,11 @@ decides whether a claim or a lease is held first waits until its node has caught
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_delayed_tasks.store.sql.dialects.base import asked_once
 from django_delayed_tasks.store.sql.tables import TASK
 
 NOT_READY = frozenset({1047, 3781, 3783, 3796, 3797, 3798, 3799})
@@ -47,6 +46,21 @@ class Cluster(Enum):
         self.variable = variable
         self.waits = waits
         self.also_waits = also_waits
+
+
+T = TypeVar("T")
+_answers: dict[tuple[str, ...], Any] = {}
+
+
+def asked_once(connection: BaseDatabaseWrapper, question: Callable[[BaseDatabaseWrapper], T]) -> T:
+    """Return ``question(connection)``, which each server of each alias is asked once in this process."""
+    settings = connection.settings_dict
+    key = (question.__qualname__, connection.alias, str(settings["HOST"]), str(settings["PORT"]))
+    if key not in _answers:
+        connection.ensure_connection()
+        _answers[key] = question(connection)
+    answer: T = _answers[key]
+    return answer
 
 
 def cluster_of(connection: BaseDatabaseWrapper) -> Cluster | None:

@@ -1,10 +1,10 @@
 """The base dialect: the SQL fragments that every database has, in the form that most of them share."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple
 
 from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -15,7 +15,6 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.vendors import SPEAKS
 
-T = TypeVar("T")
 ColumnType = Literal["int", "text", "json", "moment", "bool"]
 SQL = tuple[str, list[Any]]
 """An SQL fragment and its parameters."""
@@ -50,8 +49,6 @@ _PATHS: Final = {
     "sqlite": f"{_FOLDER}.sqlite.SQLite",
 }
 """By the vendor of the database: the class of its dialect, which is imported when it is needed."""
-_answers: dict[tuple[str, ...], Any] = {}
-"""What servers have answered: by the question, the alias, and the server's address."""
 
 
 class Dialect:
@@ -295,17 +292,6 @@ def dialect_of(connection: BaseDatabaseWrapper) -> Dialect:
     dialect: Dialect = import_string(path)(connection)
     setattr(connection, _KEPT_AS, dialect)
     return dialect
-
-
-def asked_once(connection: BaseDatabaseWrapper, question: Callable[[BaseDatabaseWrapper], T]) -> T:
-    """Return ``question(connection)``, which each server of each alias is asked once in this process."""
-    settings = connection.settings_dict
-    key = (question.__qualname__, connection.alias, str(settings["HOST"]), str(settings["PORT"]))
-    if key not in _answers:
-        connection.ensure_connection()
-        _answers[key] = question(connection)
-    answer: T = _answers[key]
-    return answer
 
 
 def _first_of(moments: Sequence[datetime | None]) -> datetime:

@@ -13,7 +13,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.sql import clusters
-from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect, asked_once
+from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
 
 # Otherwise MariaDB gives texts from JSON_TABLE the database's default character set, with ? for what that set lacks.
 _TEXT = "LONGTEXT CHARACTER SET utf8mb4"
@@ -110,7 +110,7 @@ class MySQL(Dialect):
         return f"({moment} + INTERVAL {by.days} DAY + INTERVAL {by.seconds}.{by.microseconds:06d} SECOND)"
 
     def table(self, columns: Sequence[Column], values: Sequence[Sequence[Any]]) -> SQL:
-        if not asked_once(self.connection, _reads_json_tables):
+        if not clusters.asked_once(self.connection, _reads_json_tables):
             return _union(columns, values)
         paths = ", ".join(f"{c.name} {_TYPES[c.type]} PATH '$[{i}]'" for i, c in enumerate(columns))
         text = json.dumps(list(zip(*values, strict=True)), default=str)
