@@ -11,8 +11,9 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-SEARCH_EVERY = 10.0
-"""Seconds between two searches, at least: slow ones, as where full scans are slow, take a hundredth of the time."""
+SEARCH_EVERY, MAX_PAUSE = 10.0, 60.0
+"""Seconds between two searches, at least and at most: slow ones, as where full scans are slow, take a hundredth of the
+time."""
 
 
 class UnansweredClaims:
@@ -46,7 +47,7 @@ class UnansweredClaims:
             return
         self._has_tried = at_once  # the server may still commit a claim whose connection is already lost
         took = clock.monotonic() - began
-        self._look_at = began + max(SEARCH_EVERY, 100 * took)
+        self._look_at = began + max(SEARCH_EVERY, min(MAX_PAUSE, 100 * took))
 
     def _release_all(self) -> bool:
         """Release the unanswered claims; return False if that cannot be told now."""
