@@ -142,15 +142,21 @@ class OfThread:
         self.connection = connections[alias]
 
     def _keep(self) -> None:
-        self._names = len(connections.settings)
-        for gone in [one for one in self._all if one.alias not in connections.settings]:
+        names = [*connections.settings]
+        for gone in [one for one in self._all if one.alias not in names]:
             _close(gone)
+            with suppress(Exception):  # a handler has deleted it
+                _close(connections[gone.alias])
+                del connections[gone.alias]
             del self._all[gone]
-        known = {connection.alias for connection in self._all}  # a handler may have put others in their place
+        known = {connection.alias for connection in self._all}
         for connection in keep():
             if connection.alias not in known:
                 self._all[connection] = leftovers.usual_wrappers(connection)
                 leftovers.watch(connection, self.used)
+            elif connection not in self._all:  # put in the place of another, which is to be replaced
+                self.used.add(connection.alias)
+        self._names = names
 
     def open(self) -> None:
         """Open the connection to the database whose tasks the thread runs, if it can have one now."""
@@ -181,7 +187,7 @@ class OfThread:
         """
         if _get_running_loop() is not None:
             leftovers.forget_running_loop()
-        if len(connections.settings) != self._names:  # a project may add databases at runtime, and remove them
+        if [*connections.settings] != self._names:  # a project may add databases at runtime, and remove them
             self._keep()
         for connection, usual in self._all.items():
             if self.used or leftovers.is_suspicious(connection, usual):
@@ -214,7 +220,8 @@ class OfThread:
             TransactionManagementError: what it wrote there will be rolled back.
         """
         for alias in list(self.used):
-            if alias != but and leftovers.is_in_transaction(connections[alias]):
+            is_there = alias in connections.settings  # a handler may have removed it
+            if is_there and alias != but and leftovers.is_in_transaction(connections[alias]):
                 raise TransactionManagementError(LEFT_OPEN.format(alias))
 
     def _tidy(self, connection: BaseDatabaseWrapper, usual: set[int], who: object) -> None:

@@ -203,7 +203,10 @@ def test_one_put_in_the_place_of_another_is_found_although_databases_are_added(
     assert not hasattr(found[1], "is_another")
 
 
-def test_one_to_a_database_that_was_removed_is_closed(worker: OneWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("deletes", [False, True], ids=["setting", "both"])
+def test_one_to_a_database_that_was_removed_is_closed(
+    worker: OneWorker, monkeypatch: pytest.MonkeyPatch, deletes: bool
+) -> None:
     removed: list[BaseDatabaseWrapper] = []
 
     def handle(task: Any) -> None:
@@ -211,6 +214,8 @@ def test_one_to_a_database_that_was_removed_is_closed(worker: OneWorker, monkeyp
             connections["other"].ensure_connection()
             removed.append(connections["other"])
             monkeypatch.delitem(connections.settings, "other")
+            if deletes:
+                del connections["other"]
 
     handler_of(handle, max_attempts=1)
     for number in range(2):
@@ -218,6 +223,52 @@ def test_one_to_a_database_that_was_removed_is_closed(worker: OneWorker, monkeyp
         worker.run()
     assert outcomes("code") == [RunOutcome.DONE] * 2
     assert removed[0].connection is None
+
+
+def test_another_host_of_a_database_is_met_by_the_next_run(
+    worker: OneWorker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where a tenant is removed in one run, and added again in a later one."""
+    names: list[str] = []
+    entry = {**connections.settings["other"], "NAME": tmp_path / "moved"}
+
+    def handle(task: Any) -> None:
+        if task.biz_num == "0":
+            connections["other"].ensure_connection()
+            monkeypatch.delitem(connections.settings, "other")
+        elif task.biz_num == "1":
+            monkeypatch.setitem(connections.settings, "other", entry)
+        else:
+            names.append(Path(connections["other"].settings_dict["NAME"]).name)
+
+    handler_of(handle, max_attempts=1)
+    for number in range(3):
+        add(str(number))
+        worker.run()
+    assert names == ["moved"]
+
+
+def test_one_put_in_the_place_of_an_unused_one_is_watched_when_databases_change(
+    worker: OneWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is added and one is removed: there are as many as before."""
+    monkeypatch.setitem(connections.settings, "first", {**connections.settings["other"]})
+
+    def handle(task: Any) -> None:
+        if task.biz_num == "0":
+            connections["other"].ensure_connection()
+        elif task.biz_num == "1":
+            connections["other"] = connections.create_connection("other")
+            monkeypatch.delitem(connections.settings, "first")
+            monkeypatch.setitem(connections.settings, "second", {**connections.settings["other"]})
+        else:
+            transaction.set_autocommit(False, using=task.biz_num)
+
+    handler_of(handle, max_attempts=1)
+    for number in ("0", "1", "other", "second"):
+        add(number)
+        worker.run()
+    assert outcomes("code") == [RunOutcome.DONE] * 2 + [RunOutcome.FAILED] * 2
 
 
 @pytest.mark.parametrize("next_one", ["plain", "atomic"])
