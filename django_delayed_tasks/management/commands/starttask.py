@@ -2,19 +2,15 @@
 
 import logging
 import os
-import signal
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from io import StringIO, TextIOWrapper
-from threading import Event
 from typing import Any, TextIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 from django.db import Error, connections
-from django.utils import autoreload
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -22,12 +18,13 @@ from django_delayed_tasks import __version__
 from django_delayed_tasks.checks.databases import by_an_executor
 from django_delayed_tasks.exceptions import InvalidSetting, TaskException
 from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
-from django_delayed_tasks.executor.process.foreground import RESTART, StopSignals, run_executor
+from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
 from django_delayed_tasks.executor.process.in_process import refuse_if_no_executor_can_work
 from django_delayed_tasks.executor.process.probes import ProbeTarget
 from django_delayed_tasks.executor.process.supervisor import FINISHED, Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import discovery, get_task_handlers, registry
 from django_delayed_tasks.management import probing
+from django_delayed_tasks.management.reloading import run_with_reloader
 from django_delayed_tasks.management.shared import migrate_first, padded, refuse_unknown, require_main_thread
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.visible import visible_lines
@@ -96,8 +93,10 @@ class Command(BaseCommand):
             text = _("database %(alias)r cannot be reached: %(error)s")
             raise CommandError(visible_lines(text % {"alias": options.database, "error": error})) from None
         if given["reload"]:
-            _run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
-        elif code := self._run(options, given["processes"]):
+            code = run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
+        else:
+            code = self._run(options, given["processes"])
+        if code:
             sys.exit(code)
 
     def _run(self, options: ExecutorOptions, processes: int) -> int:
@@ -238,37 +237,3 @@ def _command_of_a_child(argv: list[str]) -> list[str]:
 def _is_module(program: str) -> bool:
     # `python -m django`, or the script django-admin, which may not be a Python file.
     return os.path.basename(program) in ("__main__.py", "django-admin", "django-admin.exe")
-
-
-def _run_with_reloader(run: Callable[[StopSignals], int], patience: float) -> None:
-    """Call ``run(signals)`` in a thread, as the reloader requires, and signal it to stop when the reloader ends.
-
-    ``run`` then has ``patience`` seconds to return.
-    """
-    signals, has_begun, has_ended = StopSignals(), Event(), Event()
-
-    def run_in_thread() -> None:
-        has_begun.set()
-        try:
-            code = run(signals)
-        except CommandError as error:
-            _exit(1, f"CommandError: {error}\n")
-        finally:
-            has_ended.set()
-        if code == RESTART:
-            _exit(3)  # by which Django's reloader starts it again
-
-    try:
-        autoreload.run_with_reloader(run_in_thread)
-    finally:
-        # In the main thread, and not at exit, after which no thread can be started.
-        signals.stop(signal.SIGTERM)
-        if has_begun.is_set():
-            has_ended.wait(patience)
-
-
-def _exit(code: int, message: str = "") -> None:
-    # sys.exit would end only this thread.
-    sys.stderr.write(message)
-    sys.stderr.flush()
-    os._exit(code)
