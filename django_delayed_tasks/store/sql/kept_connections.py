@@ -232,7 +232,8 @@ class OfThread:
         if leftovers.is_in_transaction(connection):
             self._end_transaction(connection, who)
             return
-        if connection.errors_occurred:  # first: the other threads are to know that one was lost
+        # First: the other threads are to know that one was lost. It is not asked through wrappers that the run has left.
+        if connection.errors_occurred and len(connection.execute_wrappers) in usual:
             losses += _close_unless(self.test_of(connection), connection)
         is_busy = not self._is_shared and leftovers.has_unread(connection)
         if is_busy or leftovers.is_changed(connection, usual):
@@ -366,21 +367,11 @@ def _accepts_writes(connection: BaseDatabaseWrapper) -> bool:
 def _close_unless(is_kept: Callable[[BaseDatabaseWrapper], bool], connection: BaseDatabaseWrapper) -> bool:
     """Close an open connection unless it may be kept; return whether it was closed."""
     connection.errors_occurred = False
-    with _without_wrappers(connection), suppress(Exception):  # of a backend
+    with suppress(Exception):  # of a backend, or of a wrapper of statements
         if connection.connection is None or is_kept(connection):
             return False
     _close(connection)
     return True
-
-
-@contextmanager
-def _without_wrappers(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Let the statements in the block pass by the connection's wrappers, among which a handler may have left any."""
-    wrappers, connection.execute_wrappers = connection.execute_wrappers, []
-    try:
-        yield
-    finally:
-        connection.execute_wrappers = wrappers
 
 
 def _close(connection: BaseDatabaseWrapper) -> None:

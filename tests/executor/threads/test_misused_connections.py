@@ -157,7 +157,7 @@ def check_innocent(worker: OneWorker, handlers: Handlers, number: int, code: str
 def test_nor_does_an_error_hide_the_wrapper_that_a_run_leaves(
     worker: OneWorker, next_one: str, error: type[BaseException]
 ) -> None:
-    """After an error, the connection is asked whether it still works: not through the wrapper."""
+    """After an error, a connection is asked whether it still works: not through such a wrapper."""
     handlers = Handlers()
     handlers.register(is_atomic=False)
     losses = kept_connections.losses
