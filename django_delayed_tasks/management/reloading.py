@@ -43,8 +43,8 @@ def _restart_child() -> int:
     code = CHANGED
     while code == CHANGED and not came:
         children[:] = [child := subprocess.Popen(autoreload.get_child_arguments(), env=environment, close_fds=False)]
-        for number in came:  # before it was one of the children
-            child.send_signal(number)
+        for early in came:  # before it was one of the children
+            child.send_signal(early)
         code = child.wait()
     return 0 if code == CHANGED else code if code >= 0 else 128 - code
 

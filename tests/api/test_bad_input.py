@@ -176,4 +176,4 @@ def test_values_without_names(values: tuple[Any, ...]) -> None:
     """The first field of a model is its id."""
     for add in (api.add_task, lambda task: api.add_tasks([task])):
         with pytest.raises(InvalidTask, match=r"has values without names: write Task\(biz_code="):
-            add(Task(*values))
+            add(Task(*values))  # type: ignore[misc]

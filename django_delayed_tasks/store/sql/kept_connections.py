@@ -232,7 +232,7 @@ class OfThread:
         if leftovers.is_in_transaction(connection):
             self._end_transaction(connection, who)
             return
-        # First: the other threads are to know that one was lost. It is not asked through wrappers that the run has left.
+        # First: the other threads are to know that one was lost. But it is not asked through wrappers of the run.
         if connection.errors_occurred and len(connection.execute_wrappers) in usual:
             losses += _close_unless(self.test_of(connection), connection)
         is_busy = not self._is_shared and leftovers.has_unread(connection)
