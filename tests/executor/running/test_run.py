@@ -100,6 +100,20 @@ def test_data_that_cannot_be_read_fails_its_own_run_only() -> None:
     assert "RecursionError" in settlement.error
 
 
+def test_an_attribute_that_raises_once_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = [SystemExit("not now")]
+
+    def raise_once(_: Any) -> None:
+        if errors:
+            raise errors.pop()
+
+    handler = handler_of(lambda task: None)
+    monkeypatch.setattr(type(handler), "max_lateness", property(raise_once))
+    settlement = settlement_of(run_one(claim_one(), handler, DatabaseClock()))
+    assert settlement.then is NextState.RETRY
+    assert "SystemExit: not now" in settlement.error
+
+
 def test_signals_go_around_the_run() -> None:
     order: list[str] = []
 
