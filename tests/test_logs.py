@@ -1,13 +1,12 @@
 """A log that raises nothing, whatever a project's filters do."""
 
 import logging
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from django_delayed_tasks.support.logs import MAX_MESSAGE, Log, brief, logger_of
+from django_delayed_tasks.support.logs import Log, logger_of
 
 NAME = "tests.test_logs"
 
@@ -85,78 +84,3 @@ def test_records_are_as_those_of_any_logger(caplog: pytest.LogCaptureFixture) ->
     assert (second.levelname, second.funcName) == ("ERROR", name)
     assert second.exc_info
     assert isinstance(second.exc_info[1], ValueError)
-
-
-LONG = "begin " + 5_000_000 * "x" + " end"
-
-
-def caught(error: BaseException, cause: BaseException | None = None, note: str = "") -> BaseException:
-    """Return the exception as it is after it was raised."""
-    if note:
-        error.add_note(note)
-    try:
-        raise error from cause
-    except BaseException as found:
-        return found
-
-
-def chained() -> BaseException:
-    """Return an exception during whose handling another one was raised."""
-    try:
-        try:
-            raise ValueError(LONG)
-        finally:
-            raise KeyError("short")
-    except KeyError as error:
-        return error
-
-
-LONG_ONES: dict[str, BaseException] = {
-    "message": caught(ValueError(LONG)),
-    "no text": caught(KeyError(LONG)),
-    "cause": caught(ValueError("short"), caught(KeyError(LONG))),
-    "context": chained(),
-    "note": caught(ValueError("short"), note=LONG),
-    "group": caught(ExceptionGroup("short", [KeyError("short"), ExceptionGroup("inner", [ValueError(LONG)])])),
-    "name of a group": caught(BaseExceptionGroup(LONG, [KeyboardInterrupt("short")])),
-    "exit": caught(SystemExit(LONG)),
-}
-
-
-@pytest.mark.parametrize("name", LONG_ONES)
-def test_a_message_of_megabytes_is_cut(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Wherever it is printed: with the traceback, or in the line."""
-    error = LONG_ONES[name]
-    frames = [line for line in "".join(traceback.format_exception(error)).splitlines() if 'File "' in line]
-    Log(NAME).error("it failed: %s", error, exc_info=error)
-    try:
-        raise error
-    except BaseException:
-        Log(NAME).exception("it failed")
-    one, other = caplog.records
-    for text in (logging.Formatter().format(one), logging.Formatter().format(other)):
-        assert len(text) < 5 * MAX_MESSAGE
-        assert "characters left out" in text
-        assert "end" in text
-        assert all(frame in text for frame in frames)
-    assert one.exc_info
-    assert one.exc_info[0]
-    assert (one.exc_info[0].__module__, one.exc_info[0].__qualname__) == (
-        type(error).__module__, type(error).__qualname__,
-    )  # fmt: skip
-
-
-def test_other_exceptions_are_logged_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
-    error = caught(ValueError("x" * MAX_MESSAGE), caught(KeyError("short")), note="a note")
-    assert brief(error) is error
-    Log(NAME).error("it failed", exc_info=error)
-    assert caplog.records[0].exc_info == (ValueError, error, error.__traceback__)
-
-
-def test_an_exception_without_a_text() -> None:
-    class Silent(Exception):
-        def __str__(self) -> str:
-            raise RuntimeError("no")
-
-    error = caught(Silent())
-    assert brief(error) is error

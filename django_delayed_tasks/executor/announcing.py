@@ -20,7 +20,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.waiting import read_agenda
 from django_delayed_tasks.store.settling.reap import ReapedTask
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.support.exits import in_one_process
+from django_delayed_tasks.support.forks import in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)

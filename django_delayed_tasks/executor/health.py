@@ -83,9 +83,9 @@ class Health:
             return f"the thread {stuck[0]} gets no answer from the database"
         if self._lease.refused_for > self._longest_call * (PATIENCE if self._held else 1):
             return "the database answers, but accepts no writes"  # perhaps a server that was demoted
-        if self._awaited.seconds_blocked > self._longest_call:
+        if self._awaited.loop.seconds_blocked() > self._longest_call:
             return "a handler blocks the event loop"
-        if self._awaited.seconds_without_query > self._longest_call:
+        if self._awaited.loop.queries.stalled_for() > self._longest_call:
             return "the calls of async runs block all the threads that make their queries"
         return ""
 

@@ -31,7 +31,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_los
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.validation import valid_json
-from django_delayed_tasks.support.exits import is_success
+from django_delayed_tasks.support.forks import is_success
 
 T = TypeVar("T")
 

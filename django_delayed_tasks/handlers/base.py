@@ -10,7 +10,6 @@ from asgiref.sync import iscoroutinefunction
 from django_delayed_tasks.conf import as_seconds, boolean, number, or_none, seconds, text
 from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import attributes
-from django_delayed_tasks.handlers.rates import parse_rate
 from django_delayed_tasks.handlers.scheduling import Scheduling
 from django_delayed_tasks.outcomes import Outcome
 from django_delayed_tasks.states import BizNum, KeepHistory
@@ -94,7 +93,7 @@ class TaskHandler(Scheduling):
     database: Annotated[str, text] = "default"
     pool: Annotated[str | None, or_none(attributes.pool)] = None
     max_concurrent: Annotated[int | None, or_none(number(1, 1000))] = None
-    rate: Annotated[str | None, or_none(parse_rate)] = None
+    rate: Annotated[str | None, or_none(attributes.parse_rate)] = None
     batch_size: Annotated[int, number(1, 10_000)] = 500
 
     def get_biz_code(self) -> str:

@@ -21,7 +21,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidSetting
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.exits import end_if_forked, in_one_process, is_success
+from django_delayed_tasks.support.forks import end_if_forked, in_one_process, is_success
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask

@@ -18,7 +18,7 @@ from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.leases.waiting import MAX_PAUSE, Pauses, reconnecting
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import line, resources
-from django_delayed_tasks.store.resources.line import LAST, LOOK_AHEAD, View
+from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, WantedResource
 from django_delayed_tasks.store.validation import valid_json
 
@@ -27,7 +27,7 @@ Where = Callable[[Any], object]
 
 ROWS_A_SECOND: Final = 2000
 """The maximum number of rows that a waiting caller reads, apart from resources freed since its last look."""
-_FAR_BACK: Final = View(LOOK_AHEAD, True, [])
+_FAR_BACK: Final = View(resources.LOOK_AHEAD, True, [])
 """The view of a caller whom nothing fits: it is far from the front of the line, so its pauses grow to a second."""
 
 
@@ -62,8 +62,8 @@ class Chooser(Contender):
         alias, pool = self._request.alias, self._request.wanted.pool
         if clock.monotonic() >= self._starts_again_at:
             self._last, self._starts_again_at = resources.BEFORE_ALL, clock.monotonic()
-        page = [resources.BEFORE_ALL] * resources.FREE_PAGE
-        while len(page) == resources.FREE_PAGE:
+        page = [resources.BEFORE_ALL] * resources.LOOK_AHEAD
+        while len(page) == resources.LOOK_AHEAD:
             if self._request.is_cancelled():
                 raise Cancelled
             page = reconnecting(alias, lambda: resources.free_page_after(alias, pool, self._last))

@@ -33,11 +33,12 @@ def probes_of(given: dict[str, Any]) -> Probes:
     Raises:
         CommandError: an option is invalid.
     """
+    last = 65_535
     for name in ("health_port", "metrics_port"):
         port = given[name]
-        if port is not None and not 1 <= port <= 65_535:
+        if port is not None and not 1 <= port <= last:
             text = _("--%(option)s=%(value)s: must be from 1 to %(most)s")
-            raise CommandError(text % {"option": name.replace("_", "-"), "value": port, "most": 65_535})
+            raise CommandError(text % {"option": name.replace("_", "-"), "value": port, "most": last})
     form = None if given["metrics_port"] is None else _prometheus(given["database"] or settings.DATABASE)
     return Probes(given["health_port"], given["metrics_port"], form, given["listen"])
 

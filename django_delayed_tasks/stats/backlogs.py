@@ -16,7 +16,7 @@ from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 
-MAX_QUEUES: Final = 200
+MAX_QUEUES: Final = waiting.MAX_LEVELS
 """Queues of the backlog, and that a filter offers: anything may be the name of a task's queue."""
 
 

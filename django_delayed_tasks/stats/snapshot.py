@@ -17,13 +17,11 @@ from django_delayed_tasks.models import Executor, PausedQueue, Task
 from django_delayed_tasks.states import ExecutorStatus, TaskStatus
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level
-from django_delayed_tasks.store.claiming.waiting import Next
+from django_delayed_tasks.store.claiming.waiting import COUNTED, Next
 from django_delayed_tasks.store.records import survey
 
 MAX_EXECUTORS = 500
 """Executors that are read: the live ones, and those that crashed."""
-NEXT = 1000
-"""Tasks that become due next and are read one by one."""
 FIRST = 20
 """Due tasks of each level that are read, to say what they wait for."""
 MAX_RUNNING = 2000
@@ -117,7 +115,7 @@ class Snapshot:
     @cached_property
     def next(self) -> Next:
         """The tasks that become due next."""
-        return waiting.read_next(self.alias, self.agenda, NEXT)
+        return waiting.read_next(self.alias, self.agenda, COUNTED)
 
     @cached_property
     def first_due(self) -> list[waiting.Waiting]:

@@ -39,6 +39,8 @@ def accepted(task: Any, once: bool = False) -> Schedule:
     """
     if not isinstance(task, Task):
         raise InvalidTask("task", task, "must be a Task")
+    if isinstance(task.pk, str):
+        raise InvalidTask("task", task, "has values without names: write Task(biz_code=..., biz_num=...)")
     code, num = valid_new_identity(task.biz_code, task.biz_num)
     handler = find(code)
     if handler is None and not settings.ALLOW_UNKNOWN_CODES:

@@ -10,9 +10,8 @@ from uuid import UUID
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.fields import in_full
 from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH
-from django_delayed_tasks.store.sql.escapes import without_unstorable
-from django_delayed_tasks.support.logs import without_middle
-from django_delayed_tasks.support.redaction import shown
+from django_delayed_tasks.store.sql.charsets import without_unstorable
+from django_delayed_tasks.support.redaction import MAX_DEPTH, shown
 from django_delayed_tasks.support.visible import unseen_in
 from django_delayed_tasks.triggers import Trigger, parse
 from django_delayed_tasks.triggers.values import MAX_SPAN, OUT_OF_RANGE, is_in_range
@@ -299,13 +298,18 @@ def valid_new_queue(value: Any) -> str:
     return seen_text("queue", valid_queue(value))
 
 
+MAX_MESSAGE = 20_000
+"""Characters of an error in the history; of a longer one, the middle is left out."""
+
+
 def storable(text: str) -> str:
     """Return the text with what a database cannot store replaced, and its middle left out if it is very long."""
-    return without_middle(without_unstorable(text))
+    text = without_unstorable(text)
+    if len(text) <= MAX_MESSAGE:
+        return text
+    half = MAX_MESSAGE // 2
+    return f"{text[:half]}\n… {len(text) - MAX_MESSAGE} characters left out …\n{text[-half:]}"
 
-
-MAX_DEPTH = 31
-"""The levels of nested lists and objects that MariaDB can store; MySQL can store 100."""
 
 INTEGERS = range(-(2**63), 2**64)
 """The integers that MySQL stores exactly; it turns others into floats."""

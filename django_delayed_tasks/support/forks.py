@@ -1,8 +1,17 @@
-"""Forks: what a process has started belongs to that process, and a forked child forgets it."""
+"""Forks: what a process has started belongs to that process, and a forked child forgets it.
+
+A call of a project's code may have forked, or have asked for the end of its process.
+"""
 
 import os
+import sys
+import traceback
 from collections.abc import Callable
 from threading import Lock
+from typing import TypeVar, TypeVarTuple, Unpack
+
+Ts = TypeVarTuple("Ts")
+R = TypeVar("R")
 
 _forgetting: list[Callable[[], None]] = []
 pid = os.getpid()
@@ -35,3 +44,51 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
+
+
+def is_success(error: BaseException) -> bool:
+    """Return whether an error says that its process is to end, and that all is well: ``sys.exit()``."""
+    return isinstance(error, SystemExit) and (error.code is None or (isinstance(error.code, int) and error.code == 0))
+
+
+def in_one_process(call: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
+    """Call ``call``; a child that it has forked ends where the call ends, as a process does."""
+    before = pid
+    try:
+        returned = call(*args)
+    except BaseException as error:
+        end_if_forked(before, error)
+        raise
+    if pid != before:
+        end_if_forked(before)
+    return returned
+
+
+def end_if_forked(before: int, error: BaseException | None = None) -> None:
+    """End this process if it is not the one with the id ``before``, but a child of it; the exit code is as Python's.
+
+    A child that went on would be a copy of the executor. What was registered with ``atexit`` belongs to the parent, and
+    is not called, as in the children of ``multiprocessing``.
+    """
+    if pid == before:
+        return
+    try:
+        code = _code_of(error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:  # what is printed may misbehave in any way
+        code = 1
+    finally:
+        os._exit(code)
+
+
+def _code_of(error: BaseException | None) -> int:
+    if error is None or is_success(error):
+        return 0
+    if not isinstance(error, SystemExit):
+        traceback.print_exception(error)
+    elif isinstance(error.code, int):
+        return error.code & 0xFF
+    else:
+        print(error.code, file=sys.stderr)
+    return 1

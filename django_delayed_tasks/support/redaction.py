@@ -24,8 +24,9 @@ from django_delayed_tasks.outcomes import Unchanged
 MASK = "********"
 FUNCTION, ARGS, KWARGS = "function", "args", "kwargs"
 """The keys in the data of a function's task: of its path, of its positional and of its keyword arguments."""
-MAX_DEPTH = 100
-"""The number of nested levels that are searched; values nested deeper are hidden as a whole."""
+MAX_DEPTH = 31
+"""The levels of nested lists and objects that MariaDB can store; MySQL can store 100. What is nested deeper is hidden
+as a whole."""
 
 _SHOWN = (str, bytes, int, float, complex, Decimal, date, time, timedelta, UUID, Unchanged, type, type(None))
 _NUMBERED = re.compile(rf"{re.escape(MASK)} ?(\d{{0,9}})")

@@ -17,7 +17,7 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.acceptance import unknown
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
 from django_delayed_tasks.support.durations import listed
-from django_delayed_tasks.support.exits import is_success
+from django_delayed_tasks.support.forks import is_success
 from django_delayed_tasks.testing.executing.as_committed import as_committed
 
 OF_TASKS: Final = ("biz_code", "biz_num", "when", "biz_ext", "queue", "priority", "trigger", "expires_at", "status")

@@ -139,7 +139,7 @@ class TestQuestion:
         assert f'<button type="submit" class="button default">{button}</button>' in html
 
     def test_counts_up_to_a_bound(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(question, "COUNTED", 2)
+        monkeypatch.setattr(question, "RECENT", 2)
         html = ask(boss, "cancel", *(task(f"{i}") for i in range(3))).content.decode()
         assert "More than 2 are selected." in html
         assert ">Yes, all of them</button>" in html

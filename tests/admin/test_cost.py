@@ -159,7 +159,7 @@ def measured(client: Client, database: str, pages: list[Page] = PAGES) -> dict[s
 @pytest.mark.usefixtures("frozen")
 def test_cost_of_pages(live_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters, "RECENT", 500)
-    monkeypatch.setattr(task_list, "MAX_READ", FEW)
+    monkeypatch.setattr(task_list, "RECENT", FEW)
     client: Any = Client()
     client.force_login(User.objects.create_superuser("boss"))
     fill_with_what_is_rare()

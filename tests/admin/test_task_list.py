@@ -282,7 +282,7 @@ class TestManyTasks:
 
     @pytest.fixture(autouse=True)
     def many(self, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(task_list, "MAX_READ", 9)
+        monkeypatch.setattr(task_list, "RECENT", 9)
         monkeypatch.setattr(filters, "RECENT", 5)
         Task._base_manager.bulk_create(new_task(f"task {i}", NOW - i * HOUR) for i in range(10))
         take_survey("default")

@@ -169,3 +169,11 @@ def test_the_largest_data(db: None) -> None:
         verbs.add(biz_ext="x" * 8)
         with pytest.raises(InvalidTask, match="is 11 bytes of JSON; 10 at most"):
             verbs.add(biz_ext="x" * 9)
+
+
+@pytest.mark.parametrize("values", [("code", "A-7"), ("code", "A-7", HOUR)])
+def test_values_without_names(values: tuple[Any, ...]) -> None:
+    """The first field of a model is its id."""
+    for add in (api.add_task, lambda task: api.add_tasks([task])):
+        with pytest.raises(InvalidTask, match=r"has values without names: write Task\(biz_code="):
+            add(Task(*values))  # type: ignore[misc]

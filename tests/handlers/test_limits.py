@@ -7,7 +7,7 @@ import pytest
 
 from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, task_handler
-from django_delayed_tasks.handlers.rates import Rate, parse_rate
+from django_delayed_tasks.handlers.attributes import Rate, parse_rate
 from tests.executor.parts import handler_of
 
 WRONG: list[tuple[str, Any]] = [

@@ -262,7 +262,7 @@ def test_of_a_pool_of_ten_thousand_each_row_is_read_once(pool: Pool, live_db: st
 
 
 def test_what_became_free_at_different_moments_is_read_once(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "FREE_PAGE", 3)
+    monkeypatch.setattr(resources, "LOOK_AHEAD", 3)
     add_many(7)
     for _ in range(5):
         with pool.lease(wait=0):

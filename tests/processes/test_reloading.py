@@ -61,6 +61,35 @@ def test_it_works_and_starts_again_in_good_order(reloading: Child, code: Path, f
     assert reloading.exit_code() == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("whom", ["parent", "all"])
+def test_a_signal_stops_it_gracefully(reloading: Child, folder: Folder, number: signal.Signals, whom: str) -> None:
+    """To the parent alone, as by Docker, or to all of its processes, as by a terminal."""
+    gate = folder.shut("1")
+    add_task(Task(biz_code="held", biz_num="1"))
+    wait_until(lambda: folder.notes("started", "1"))
+    if whom == "parent":
+        reloading.send(number)
+    else:
+        os.killpg(reloading.pid, number)
+    reloading.wait_for("waiting for 1 run")
+    gate.open()
+    assert reloading.exit_code() == 0
+    assert is_settled("held", "1")
+    [executor] = incarnations("dev")
+    assert executor.alive is None
+
+
+def test_a_second_signal_ends_it_at_once(reloading: Child, folder: Folder) -> None:
+    folder.shut("1")
+    add_task(Task(biz_code="held", biz_num="1"))
+    wait_until(lambda: folder.notes("started", "1"))
+    reloading.send(signal.SIGTERM)
+    reloading.wait_for("waiting for 1 run")
+    reloading.send(signal.SIGINT)
+    assert reloading.exit_code() == 128 + signal.SIGINT
+
+
 def test_an_executor_in_a_program_that_is_reloaded_ends_in_good_order(
     start: Start, environment: dict[str, str], code: Path
 ) -> None:

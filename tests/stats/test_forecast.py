@@ -111,7 +111,7 @@ class TestContinued:
 
     @pytest.fixture(autouse=True)
     def few_live(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(snapshot, "NEXT", 20)
+        monkeypatch.setattr(snapshot, "COUNTED", 20)
         fill(*(new_task(f"{i}", NOW + i * MINUTE + timedelta(seconds=10), queue=f"q{i % 2}") for i in range(1, 59)))
 
     def test_without_a_survey_only_the_next_ones_are_known(self) -> None:
@@ -165,7 +165,7 @@ class TestPeak:
     def test_no_start_is_promised_where_nothing_runs(self, is_surveyed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whether its tasks are read one by one, or known from the survey."""
         if is_surveyed:
-            monkeypatch.setattr(snapshot, "NEXT", 20)
+            monkeypatch.setattr(snapshot, "COUNTED", 20)
         ended(1200, NOW - HOUR)
         executor(codes=[CODE], queues=["default", "paused"])
         fill(*(new_task(f"{i}", NOW + 2 * HOUR, queue=("gpu", "paused", "default")[i % 3]) for i in range(120)))

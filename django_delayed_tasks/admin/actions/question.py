@@ -14,9 +14,8 @@ from django.utils.translation import ngettext
 from django_delayed_tasks.admin.actions import seen
 from django_delayed_tasks.admin.lists.base import page_context
 from django_delayed_tasks.admin.lists.columns import number_text
+from django_delayed_tasks.admin.lists.filters import RECENT
 
-COUNTED: Final = 100_000
-"""The bound up to which rows are counted."""
 CONFIRMED: Final = "confirmed"
 """The name of the input that says that the user was asked."""
 
@@ -37,15 +36,15 @@ class Question:
     @property
     def count_text(self) -> str:
         """The number of rows, which is exact up to a bound."""
-        if self.count > COUNTED:
-            return _("More than %(count)s are selected.") % {"count": number_text(COUNTED)}
+        if self.count > RECENT:
+            return _("More than %(count)s are selected.") % {"count": number_text(RECENT)}
         text = ngettext("%(count)s is selected.", "%(count)s are selected.", self.count)
         return text % {"count": number_text(self.count)}
 
     @property
     def button(self) -> str:
         """The label of the button: the number of rows that it changes, or all of them if they were not counted."""
-        if self.count > COUNTED:
+        if self.count > RECENT:
             return _("Yes, all of them")
         return str(self.yes % {"count": self.count, "shown": number_text(self.count)})
 
@@ -56,7 +55,7 @@ class Question:
 
     @property
     def more_text(self) -> str:
-        return _("and %s more") % number_text(self.more) if self.count <= COUNTED else _("and many more")
+        return _("and %s more") % number_text(self.more) if self.count <= RECENT else _("and many more")
 
 
 def is_across(request: HttpRequest) -> bool:
@@ -70,8 +69,8 @@ def is_confirmed(request: HttpRequest) -> bool:
 
 
 def count(rows: "QuerySet[Any]") -> int:
-    """Return the number of rows, exact up to ``COUNTED``."""
-    return rows.order_by().values("pk")[: COUNTED + 1].count()
+    """Return the number of rows, exact up to ``RECENT``."""
+    return rows.order_by().values("pk")[: RECENT + 1].count()
 
 
 def some_of(rows: "QuerySet[Any]") -> list[Any]:

@@ -28,7 +28,7 @@ from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.store.sql.lanes import BLOCKED
 
 RECENT: Final = 100_000
-"""The number of rows to which a condition without an index is applied."""
+"""The number of rows that a page may look at without an index: to apply a condition, to sort them or to count them."""
 
 MAX_LEVELS: Final = 50
 """With more levels of queue and priority than this, a condition for each, or reading each, costs more than it saves."""

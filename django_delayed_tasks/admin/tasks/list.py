@@ -17,6 +17,7 @@ from django_delayed_tasks.admin.actions.row_actions import RowActions
 from django_delayed_tasks.admin.lists.base import DatabaseAdmin
 from django_delayed_tasks.admin.lists.changelist import NamingChangeList
 from django_delayed_tasks.admin.lists.filters import (
+    RECENT,
     CodeFilter,
     DueFilter,
     QueueFilter,
@@ -37,8 +38,6 @@ from django_delayed_tasks.store.claiming.waiting import COUNTED
 
 MAX_IN_ORDER: Final = 5_000
 """The tasks that the order of segments reaches; with filters, fewer tasks remain to be reached."""
-MAX_READ: Final = 200_000
-"""The tasks, by the latest survey, up to which a page may read them all: to sort them or to search in their numbers."""
 FAILED: Final = str(TaskStatus.FAILED.value)
 
 EMPTY_IF: Final[dict[str, Callable[[Any], bool]]] = {
@@ -84,8 +83,8 @@ class TaskChangeList(NamingChangeList):
 
 
 def are_many(request: HttpRequest) -> bool:
-    """Return whether there are more tasks than a page may read."""
-    return sum(snapshot_of(request).totals.values()) > MAX_READ
+    """Return whether there are more tasks, by the latest survey, than a page may read: to sort or to search them."""
+    return sum(snapshot_of(request).totals.values()) > RECENT
 
 
 class TaskActions(RowActions):

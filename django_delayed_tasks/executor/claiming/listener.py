@@ -15,7 +15,7 @@ from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.store.notices import CannotListen, Notice
-from django_delayed_tasks.store.notices.channels import Subscription, can_listen, subscribe
+from django_delayed_tasks.store.notices.channels import SILENCE, Subscription, can_listen, subscribe
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.logs import Log
 
@@ -29,7 +29,7 @@ BURST: Final = 10.0
 """Additional wakings of one executor after a quiet time."""
 LOOK_EVERY: Final = 5.0
 """Seconds after which the listener looks whether other connections of this process have been lost meanwhile."""
-LASTING: Final = 60.0
+LASTING: Final = SILENCE
 """Seconds that a session must last for the next one to be opened at once: a pooler may end every session."""
 
 NO_NOTICES: Final = (

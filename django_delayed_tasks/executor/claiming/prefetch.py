@@ -18,8 +18,6 @@ AHEAD = 0.1
 QUIET = 0.5
 """Seconds without an ended run after which the mean duration is forgotten."""
 
-FIRST: Final = 0.002
-"""Seconds that a reading or a claim is assumed to take before one was measured."""
 MARGIN: Final = 0.001
 """Seconds allowed for two threads to wake up."""
 REMEMBERED: Final = 100
@@ -100,8 +98,8 @@ class Lookahead:
 
     def __init__(self, options: ExecutorOptions) -> None:
         self._is_drain = options.drain
-        self._readings = deque([FIRST], maxlen=REMEMBERED)
-        self._claims = deque([FIRST], maxlen=REMEMBERED)
+        self._readings: deque[float] = deque(maxlen=REMEMBERED)
+        self._claims: deque[float] = deque(maxlen=REMEMBERED)
 
     def note_reading(self, seconds: float) -> None:
         """Note that the agenda was read in ``seconds``."""
@@ -120,7 +118,8 @@ class Lookahead:
         """
         if self._is_drain:
             return timedelta()
-        return timedelta(seconds=min(MAX_HOLD, max(self._readings) + max(self._claims) + MARGIN))
+        measured = max(self._readings, default=0.0) + max(self._claims, default=0.0)
+        return timedelta(seconds=min(MAX_HOLD, measured + MARGIN))
 
     def mark(self, tasks: list[ClaimedTask]) -> None:
         """Mark tasks that were claimed ahead: none of them starts before it is due."""

@@ -18,7 +18,7 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
-from django_delayed_tasks.handlers.rates import Rate, parse_rate
+from django_delayed_tasks.handlers.attributes import Rate, parse_rate
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
 from django_delayed_tasks.store.resources.rate_tokens import (

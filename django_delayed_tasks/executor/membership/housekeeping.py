@@ -81,7 +81,7 @@ class Housekeeping:
             Duty(600.0, self.purge_ended),
             Duty(600.0, self.purge_slots),
             Duty(3.0, self.flush_tally),  # a crash loses the statistics of these seconds
-            Duty(30.0, self.survey),
+            Duty(30.0, self._surveyor.step),
             Duty(600.0, self.purge_statistics),
         ]
 
@@ -140,10 +140,6 @@ class Housekeeping:
         """Add the ends of runs in this process to the statistics."""
         tally_of(self._alias).flush(self._alias, self._clock.now())
         return False
-
-    def survey(self) -> bool:
-        """Read a portion of all tasks, if this is the executor that does so for all."""
-        return self._surveyor.step()
 
     def purge_statistics(self) -> bool:
         """Delete a batch of statistics that are older than they are kept."""

@@ -9,7 +9,7 @@ from django_delayed_tasks.store.schedules import declare
 
 CONFIRM_EVERY = 60.0
 """Seconds between two confirmations."""
-RETIRE_AFTER = timedelta(minutes=10)
+RETIRE_AFTER = timedelta(seconds=10 * CONFIRM_EVERY)
 """The time for which a recurring task is unconfirmed before it is retired: all executors may be restarting at once."""
 
 

@@ -45,7 +45,7 @@ class AwaitedRuns:
 
     def __init__(self, options: ExecutorOptions, held: Held) -> None:
         self._held = held
-        self._loop = EventLoop(options.database)
+        self.loop = EventLoop(options.database)
         self._max_lost = options.max_lost_threads
         self._alias = options.database
         self._reconnecting = asyncio.Lock()
@@ -62,10 +62,10 @@ class AwaitedRuns:
 
     def put(self, batch: Batch) -> None:
         """Start a run as soon as there is room for it."""
-        self._loop.call_soon(self._begin, CurrentRun(batch, clock.monotonic()))
+        self.loop.call_soon(self._begin, CurrentRun(batch, clock.monotonic()))
 
     def _begin(self, running: CurrentRun) -> None:
-        task = self._loop.create_task(self._live(running), f"run of {running.tasks[0]}")
+        task = self.loop.create_task(self._live(running), f"run of {running.tasks[0]}")
         self._tasks[running] = task
         task.add_done_callback(lambda _: self._forget(running))
 
@@ -79,7 +79,7 @@ class AwaitedRuns:
         try:
             await self._slots.acquire()
             self._in_slots.add(running)
-            if self._loop.is_connected or await self._connects():
+            if self.loop.queries.is_connected or await self._connects():
                 await self._performer.aperform(running)
             else:
                 await self._postpone(self._performer, running)
@@ -137,7 +137,7 @@ class AwaitedRuns:
     def cancel(self, running: CurrentRun, error: BaseException) -> None:
         """Raise CancelledError in the run's handler; if it lets that pass, the run has ended with ``error``."""
         with suppress(RuntimeError):  # the loop is closed, since the executor stops
-            self._loop.call_soon(self._cancel, running, error)
+            self.loop.call_soon(self._cancel, running, error)
 
     def _cancel(self, running: CurrentRun, error: BaseException) -> None:
         running.interrupted = error
@@ -151,7 +151,7 @@ class AwaitedRuns:
 
     def watch(self) -> None:
         """Cancel the runs whose claims are lost; see to what blocks the loop, or the thread for queries."""
-        if not self._loop.is_running or not self._performer:
+        if not self.loop.is_running or not self._performer:
             return
         for running in self.current():
             if running.interrupted is None and self._performer.claims_are_gone(running):
@@ -160,7 +160,7 @@ class AwaitedRuns:
         self._replace_stuck_queries(MAX_QUERY)
 
     def _replace_stuck_queries(self, seconds: float) -> None:
-        for stuck in self._loop.replace_stuck_queries(seconds, self._max_lost):
+        for stuck in self.loop.queries.replace_stuck(seconds, self._max_lost):
             running = stuck.context.get(_running)
             logger.warning(
                 "%s keeps the thread for queries, for %.1f s so far; another thread makes the queries of other runs:"
@@ -169,15 +169,15 @@ class AwaitedRuns:
             )  # fmt: skip
 
     def _look_for_block(self) -> None:
-        seconds = self._loop.seconds_blocked()
-        if seconds < BLOCKED or not (task := self._loop.current_task()):
+        seconds = self.loop.seconds_blocked()
+        if seconds < BLOCKED or not (task := self.loop.current_task()):
             return
         name, code = self._run_of(task)
         if clock.monotonic() - self._complained.get(code, float("-inf")) >= COMPLAIN_EVERY:
             self._complained[code] = clock.monotonic()
             logger.warning(
                 "%s blocks the event loop, for %.1f s so far: call what blocks with sync_to_async\n%s",
-                name, seconds, self._loop.stack(),
+                name, seconds, self.loop.stack(),
             )  # fmt: skip
 
     def _run_of(self, task: "asyncio.Task[Any]") -> tuple[str, str]:
@@ -190,26 +190,16 @@ class AwaitedRuns:
         tasks = running.tasks if running else []
         return (str(tasks[0]), tasks[0].biz_code) if tasks else (task.get_name(), "")
 
-    @property
-    def seconds_blocked(self) -> float:
-        """For how many seconds the loop has not answered."""
-        return self._loop.seconds_blocked()
-
-    @property
-    def seconds_without_query(self) -> float:
-        """For how many seconds runs have waited for the thread for queries to be free."""
-        return self._loop.queries_stalled_for()
-
     def finish(self, timeout: float) -> None:
         """Wait ``timeout`` seconds for current runs to end, then cancel them."""
-        if not self._loop.is_running:
+        if not self.loop.is_running:
             return
-        future = asyncio.run_coroutine_threadsafe(self._finish(max(0.0, timeout)), self._loop.start())
+        future = asyncio.run_coroutine_threadsafe(self._finish(max(0.0, timeout)), self.loop.start())
         try:
             with suppress(TimeoutError):  # the loop is blocked
                 future.result(max(0.0, timeout) + 2 * GRACE)
         finally:
-            self._loop.stop()
+            self.loop.stop()
 
     async def _finish(self, timeout: float) -> None:
         for running in list(self._tasks):

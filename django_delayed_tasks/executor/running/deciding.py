@@ -19,8 +19,8 @@ from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Ret
 from django_delayed_tasks.states import KeepHistory, NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_early, planned, recurs, run_extra
 from django_delayed_tasks.store.settling.settlement import Settlement, released
-from django_delayed_tasks.store.validation import storable, valid_json, valid_when
-from django_delayed_tasks.support.logs import MAX_MESSAGE, Log
+from django_delayed_tasks.store.validation import MAX_MESSAGE, storable, valid_json, valid_when
+from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.redaction import shown
 
 logger = Log(__name__)

@@ -13,10 +13,10 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.threads.contexts import clean_context
-from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, StuckCall, stack_of
+from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, stack_of
 from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.exits import end_if_forked
+from django_delayed_tasks.support.forks import end_if_forked
 from django_delayed_tasks.support.logs import Log
 
 Ts = TypeVarTuple("Ts")
@@ -37,7 +37,7 @@ class EventLoop:
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
-        self._queries = KeptThreads("coroutines' queries", alias, 1)
+        self.queries = KeptThreads("coroutines' queries", alias, 1)
         self._others = KeptThreads("coroutines' threads", alias, min(32, (os.cpu_count() or 1) + 4))
         self._middlewares = KeptThreads("coroutines' middlewares", alias, sys.maxsize)
         self._sensitive = ThreadSensitiveContext()
@@ -54,7 +54,7 @@ class EventLoop:
         with self._lock:
             if self._loop is None:
                 # What asgiref does with ThreadSensitiveContext(executor=...), which its older releases do not have.
-                SyncToAsync.context_to_thread_executor[self._sensitive] = self._queries
+                SyncToAsync.context_to_thread_executor[self._sensitive] = self.queries
                 self._loop = asyncio.new_event_loop()
                 with suppress(AttributeError):  # of a loop that is no Python class
                     _end_forked_children(self._loop)
@@ -113,19 +113,6 @@ class EventLoop:
         """Return the innermost frames of what the loop's thread executes at the moment."""
         return stack_of(self._thread)
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether the thread for queries has a connection open."""
-        return self._queries.is_connected
-
-    def replace_stuck_queries(self, seconds: float, most: int) -> list[StuckCall]:
-        """Give up a thread for queries that has been busy with one call for ``seconds`` while others wait."""
-        return self._queries.replace_stuck(seconds, most)
-
-    def queries_stalled_for(self) -> float:
-        """Return for how many seconds coroutines have waited for the thread for queries to be free."""
-        return self._queries.stalled_for()
-
     def stop(self, timeout: float = 1.0) -> None:
         """End the loop and its threads, within about ``timeout`` seconds; what hangs is left behind."""
         if self._loop is None or self._thread is None or not self.is_running:
@@ -135,7 +122,7 @@ class EventLoop:
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout)
         self._middlewares.finish(timeout)
-        self._queries.finish(timeout)
+        self.queries.finish(timeout)
         self._others.finish(timeout)
 
 

@@ -39,7 +39,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.kept_connections import end_transactions_of
-from django_delayed_tasks.support.exits import in_one_process
+from django_delayed_tasks.support.forks import in_one_process
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time_of
 

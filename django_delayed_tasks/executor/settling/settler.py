@@ -25,7 +25,7 @@ from django_delayed_tasks.store.schedules.recurrence import recurrence
 from django_delayed_tasks.store.settling.settle import Chunk, SettleResult, Wait, in_chunks, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.store.sql.escapes import in_ascii
+from django_delayed_tasks.store.sql.charsets import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import is_transient, is_unwritable
 from django_delayed_tasks.store.validation import storable

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from django.core.cache import caches
 
-from django_delayed_tasks.support.exits import in_one_process
+from django_delayed_tasks.support.forks import in_one_process
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")

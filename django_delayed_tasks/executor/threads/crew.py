@@ -8,7 +8,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.exits import end_if_forked, in_one_process
+from django_delayed_tasks.support.forks import end_if_forked, in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.support.exits import in_one_process
+from django_delayed_tasks.support.forks import in_one_process
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,7 +7,7 @@ from threading import Event, Thread
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.transactions import give_up_connection
-from django_delayed_tasks.support.exits import in_one_process
+from django_delayed_tasks.support.forks import in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)

@@ -93,8 +93,10 @@ class Command(BaseCommand):
             text = _("database %(alias)r cannot be reached: %(error)s")
             raise CommandError(visible_lines(text % {"alias": options.database, "error": error})) from None
         if given["reload"]:
-            run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
-        elif code := self._run(options, given["processes"]):
+            code = run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
+        else:
+            code = self._run(options, given["processes"])
+        if code:
             sys.exit(code)
 
     def _run(self, options: ExecutorOptions, processes: int) -> int:

@@ -10,10 +10,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.management.importing.moving import Move, NotMoved, function_of
+from django_delayed_tasks.store.validation import PRIORITIES
 from django_delayed_tasks.triggers import Interval
-
-PRIORITIES = 100
-"""The highest priority of a task function; the lowest is its negative."""
 
 
 def rows() -> list[Any]:
@@ -53,7 +51,7 @@ def move_of(row: Any) -> Move:
 def _priority(row: Any) -> int:
     """Return the priority: which end of the scale is first there is a setting."""
     wanted: int = row.priority if app_settings.BACKGROUND_TASK_PRIORITY_ORDERING else -row.priority
-    return max(-PRIORITIES, min(wanted, PRIORITIES))
+    return max(PRIORITIES[0], min(wanted, PRIORITIES[-1]))
 
 
 def _trigger(row: Any) -> Interval | None:

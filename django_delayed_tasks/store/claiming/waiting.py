@@ -23,7 +23,7 @@ from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import read_rows
 
 COUNTED: Final = 1000
-"""The bound up to which rows are counted."""
+"""The bound up to which rows are counted, and the number of tasks that become due next and are read one by one."""
 MAX_LEVELS: Final = 200
 """The most levels whose tasks are counted or read, and the most paused queues that are examined."""
 

@@ -8,8 +8,8 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import NOTE_LENGTH
+from django_delayed_tasks.store.sql.charsets import in_ascii, without_unstorable
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.escapes import in_ascii, without_unstorable
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically

@@ -15,8 +15,8 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.models.rollups import BOUNDS, ERROR_LENGTH, LATE, TOOK
+from django_delayed_tasks.store.sql.charsets import in_ascii
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import STATISTIC
 from django_delayed_tasks.store.sql.transactions import briefly, delete_rows, read_rows

@@ -14,14 +14,12 @@ from django.db.models import DateTimeField, QuerySet
 from django.db.models.expressions import RawSQL
 
 from django_delayed_tasks.models import Resource, Waiter
-from django_delayed_tasks.store.resources.resources import WantedResource
+from django_delayed_tasks.store.resources.resources import LOOK_AHEAD, WantedResource
 from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import RESOURCE, WAITER
 from django_delayed_tasks.store.sql.transactions import decisive_write, in_one_write, read_rows
 
-LOOK_AHEAD: Final = 64
-"""The number of free resources that are looked at."""
 LAST: Final = 2**62
 """The place of a caller that is not in the wait queue: after every waiter."""
 

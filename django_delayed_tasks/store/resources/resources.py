@@ -266,23 +266,23 @@ def _write(alias: str, sql: str, parameters: Sequence[Any], may_try_again: MayTr
     return decisive_write(alias, write, may_try_again)
 
 
-FREE_PAGE: Final = 100
-"""Resources that are read at once, in the order in which they are looked at: the first of them mostly fits."""
+LOOK_AHEAD: Final = 64
+"""Free resources that are read at once, in the order in which they are looked at: the first of them mostly fits."""
 BEFORE_ALL: Final = Resource(id=0, busy_before=clock.EPOCH)
 """The key that the first page comes after."""
 
 
 def free_page_after(alias: str, pool: str, last: Resource) -> list[Resource]:
-    """Return the next free resources after ``last``, least recently used first; fewer than ``FREE_PAGE`` at the end.
+    """Return the next free resources after ``last``, least recently used first; fewer than ``LOOK_AHEAD`` at the end.
 
     They have a payload and a version. A resource that becomes free meanwhile comes on a later page, but one that is
     added or enabled meanwhile may be missed.
     """
     moment = clock.literal(connections[alias], last.busy_before)
     # As one condition with OR, the resources that were never used would be read again with each page.
-    found = _rows(alias, pool, f"busy_before = {moment} AND id > {last.id:d}", FREE_PAGE)
+    found = _rows(alias, pool, f"busy_before = {moment} AND id > {last.id:d}", LOOK_AHEAD)
     return found + (
-        _rows(alias, pool, f"busy_before > {moment}", FREE_PAGE - len(found)) if len(found) < FREE_PAGE else []
+        _rows(alias, pool, f"busy_before > {moment}", LOOK_AHEAD - len(found)) if len(found) < LOOK_AHEAD else []
     )
 
 

@@ -8,8 +8,8 @@ from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.records.history import KeepsData
+from django_delayed_tasks.store.sql.charsets import in_ascii, json_with_escapes
 from django_delayed_tasks.store.sql.dialects import Dialect
-from django_delayed_tasks.store.sql.escapes import in_ascii, json_with_escapes
 from django_delayed_tasks.store.sql.fences import Claim
 
 WENT_WELL: Final = (RunOutcome.DONE, RunOutcome.RESCHEDULED)

@@ -1,9 +1,11 @@
 """Character sets: which of this library's columns cannot store or distinguish every text, and the SQL to repair them.
 
 On MariaDB and MySQL a column without a character set of its own gets that of its table, which is the database's. In old
-projects this is often latin1 or utf8mb3.
+projects this is often latin1 or utf8mb3. What such a column, or a database, cannot store is written with escapes.
 """
 
+import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -14,8 +16,8 @@ from django_delayed_tasks.fields import EXACT_COLLATION, ExactCharField
 
 CHARSET = "utf8mb4"
 
-
 _SESSION = ("character_set_client", "character_set_connection", "character_set_results")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def lossy_charsets(connection: BaseDatabaseWrapper) -> str:
@@ -116,3 +118,18 @@ def _ask(connection: BaseDatabaseWrapper, what: str, where: str, table: str) -> 
             [table],
         )
         return list(cursor.fetchall())
+
+
+def without_unstorable(text: str) -> str:
+    """Return the text with what no database can store replaced: NULs, and lone surrogates."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()
+
+
+def in_ascii(text: str) -> str:
+    """Return the text with escapes such as ``\\u652f`` in place of all characters that are not ASCII."""
+    return text.encode("ascii", "backslashreplace").decode()
+
+
+def json_with_escapes(text: str) -> str:
+    """Return JSON text in ASCII whose value has escapes in its strings, where the original value has characters."""
+    return _NOT_ASCII.sub(lambda found: json.dumps(in_ascii(found[0]))[1:-1], text)

@@ -137,14 +137,26 @@ class OfThread:
         self.used: set[str] = set()
         self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
         self.losses = losses
+        self._all: dict[BaseDatabaseWrapper, set[int]] = {}
         self._keep()
         self.connection = connections[alias]
 
     def _keep(self) -> None:
-        self._names = len(connections.settings)
-        self._all = {connection: leftovers.usual_wrappers(connection) for connection in keep()}
-        for connection in self._all:
-            leftovers.watch(connection, self.used)
+        names = [*connections.settings]
+        for gone in [one for one in self._all if one.alias not in names]:
+            _close(gone)
+            with suppress(Exception):  # a handler has deleted it
+                _close(connections[gone.alias])
+                del connections[gone.alias]
+            del self._all[gone]
+        known = {connection.alias for connection in self._all}
+        for connection in keep():
+            if connection.alias not in known:
+                self._all[connection] = leftovers.usual_wrappers(connection)
+                leftovers.watch(connection, self.used)
+            elif connection not in self._all:  # put in the place of another, which is to be replaced
+                self.used.add(connection.alias)
+        self._names = names
 
     def open(self) -> None:
         """Open the connection to the database whose tasks the thread runs, if it can have one now."""
@@ -175,7 +187,7 @@ class OfThread:
         """
         if _get_running_loop() is not None:
             leftovers.forget_running_loop()
-        if len(connections.settings) != self._names:  # a project may add databases at runtime
+        if [*connections.settings] != self._names:  # a project may add databases at runtime, and remove them
             self._keep()
         for connection, usual in self._all.items():
             if self.used or leftovers.is_suspicious(connection, usual):
@@ -208,7 +220,8 @@ class OfThread:
             TransactionManagementError: what it wrote there will be rolled back.
         """
         for alias in list(self.used):
-            if alias != but and leftovers.is_in_transaction(connections[alias]):
+            is_there = alias in connections.settings  # a handler may have removed it
+            if is_there and alias != but and leftovers.is_in_transaction(connections[alias]):
                 raise TransactionManagementError(LEFT_OPEN.format(alias))
 
     def _tidy(self, connection: BaseDatabaseWrapper, usual: set[int], who: object) -> None:
@@ -219,7 +232,8 @@ class OfThread:
         if leftovers.is_in_transaction(connection):
             self._end_transaction(connection, who)
             return
-        if connection.errors_occurred:  # first: the other threads are to know that one was lost
+        # First: the other threads are to know that one was lost. But it is not asked through wrappers of the run.
+        if connection.errors_occurred and len(connection.execute_wrappers) in usual:
             losses += _close_unless(self.test_of(connection), connection)
         is_busy = not self._is_shared and leftovers.has_unread(connection)
         if is_busy or leftovers.is_changed(connection, usual):
@@ -247,6 +261,7 @@ class OfThread:
         new = _renew(old)
         leftovers.watch(new, self.used)
         self._all[new] = usual = self._all.pop(old)
+        _kept[get_ident()] = [*self._all]  # which a forked child drops
         if old is self.connection:
             self.connection = new
             self._prepare(new)
@@ -352,7 +367,7 @@ def _accepts_writes(connection: BaseDatabaseWrapper) -> bool:
 def _close_unless(is_kept: Callable[[BaseDatabaseWrapper], bool], connection: BaseDatabaseWrapper) -> bool:
     """Close an open connection unless it may be kept; return whether it was closed."""
     connection.errors_occurred = False
-    with suppress(Exception):  # of a wrapper of statements, which a handler may have left
+    with suppress(Exception):  # of a backend, or of a wrapper of statements
         if connection.connection is None or is_kept(connection):
             return False
     _close(connection)

@@ -7,7 +7,7 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.prefetch import FIRST, MARGIN, REMEMBERED, Lookahead
+from django_delayed_tasks.executor.claiming.prefetch import MARGIN, REMEMBERED, Lookahead
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running import worker
 from django_delayed_tasks.executor.running.worker import MAX_HOLD, hold_until_due
@@ -185,7 +185,7 @@ class TestHolding:
 class TestLength:
     def test_slowest_of_late_but_not_too_long(self) -> None:
         one = Lookahead(ExecutorOptions())
-        assert one.length == timedelta(seconds=2 * FIRST + MARGIN)
+        assert one.length == timedelta(seconds=MARGIN)
         one.note_reading(0.003)
         one.note_claim(0.004)
         assert one.length == timedelta(seconds=0.007 + MARGIN)

@@ -168,7 +168,17 @@ def test_a_unix_socket_is_bounded_as_well(serve: Serve, tmp_path: Path) -> None:
         slow.append(socket.socket(socket.AF_UNIX))
         slow[-1].connect(str(path))
     try:
-        assert ask(path, "/livez") == (200, b"yes")
+        assert ask(path, "/livez?of=1") == (200, b"yes")
     finally:
         for one in slow:
             one.close()
+
+
+def test_where_no_process_serves_there_is_no_page(tmp_path: Path) -> None:
+    assert ask(tmp_path / "socket", "/livez") == (0, b"")
+
+
+def test_other_pages_are_not_found(serve: Serve, tmp_path: Path) -> None:
+    serve(tmp_path / "socket")
+    code, body = ask(tmp_path / "socket", "/other")
+    assert (code, body) == (404, b"There are: /livez\n")

@@ -68,7 +68,7 @@ def test_without_async_handlers_there_is_no_loop() -> None:
     add()
     with executing() as executor:
         wait_until(lambda: not Task.objects.exists())
-        assert not executor.awaited._loop.is_running
+        assert not executor.awaited.loop.is_running
         assert "event loop" not in {thread.name for thread in enumerate_threads()}
 
 

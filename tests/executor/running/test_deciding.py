@@ -13,8 +13,7 @@ from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.validation import storable
-from django_delayed_tasks.support.logs import MAX_MESSAGE
+from django_delayed_tasks.store.validation import MAX_MESSAGE, storable
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 5, 2, tzinfo=UTC)

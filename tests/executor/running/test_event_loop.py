@@ -120,5 +120,5 @@ def test_a_blocked_loop_does_not_keep_the_executor_from_stopping(go_on: Event) -
         assert begun.wait(60)
         assert not executor.stop(0.0)
         go_on.set()
-        wait_until(lambda: not executor.awaited._loop.is_running)
+        wait_until(lambda: not executor.awaited.loop.is_running)
     assert Task.objects.get().rescues == 1

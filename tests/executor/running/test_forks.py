@@ -92,21 +92,30 @@ def test_in_a_transaction_of_its_own(way: str) -> None:
 
 
 @pytest.mark.skipif(settings.DDT_DATABASE == "sqlite", reason="SQLite does not allow it")
-def test_a_child_has_connections_of_its_own() -> None:
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["first", "replaced"])
+def test_a_child_has_connections_of_its_own(is_replaced: bool) -> None:
+    """Also if the parent's is one that the thread opened after a run that had not left the first one like new."""
+
     def write_there() -> None:
         write("child")
         connections.close_all()
 
     def handle(task: Any) -> None:
         write("before")
-        fork(write_there)
-        write("after")
+        session = connections["default"].connection
+        if fork(write_there):
+            write("after")
+            assert connections["default"].connection is session
 
     handler_of(handle, max_attempts=1)
+    handler_of(lambda task: misuse.misuse([("wrapper", "default")]), "misuse")
     handler_of(lambda task: None, "effect")
+    if is_replaced:
+        add(code="misuse")
     add()
     drain(threads=1)
     assert codes == [0]
+    assert outcomes() == [RunOutcome.DONE] * (1 + is_replaced)
     assert sorted(effects()) == ["after", "before", "child"]
 
 

@@ -100,7 +100,7 @@ def test_it_is_not_released_twice_while_its_resource_waits(bench: Bench, monkeyp
     lose(task)
     awaited = AwaitedRuns(bench.options, bench.held)
     awaited.start(bench.performer)
-    loop, is_busy, go_on = awaited._loop, Event(), Event()
+    loop, is_busy, go_on = awaited.loop, Event(), Event()
     loop.start()
 
     def keep_busy() -> None:

@@ -74,7 +74,7 @@ class Unspeakable:
 def test_a_result_that_misbehaves_is_settled_all_the_same(result: Any) -> None:
     settlement = settlement_of(run_one(claim_one(), handler_of(lambda task: result), DatabaseClock()))
     assert settlement.then is NextState.RETRY
-    assert settlement.error
+    assert "SystemExit" in settlement.error, settlement.error
 
 
 @pytest.mark.parametrize("signal", [signals.run_started, signals.run_finished])
@@ -98,6 +98,20 @@ def test_data_that_cannot_be_read_fails_its_own_run_only() -> None:
     settlement = settlement_of(run_one(task, handler_of(lambda task: task.biz_ext), DatabaseClock()))
     assert settlement.then is NextState.RETRY
     assert "RecursionError" in settlement.error
+
+
+def test_an_attribute_that_raises_once_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = [SystemExit("not now")]
+
+    def raise_once(_: Any) -> None:
+        if errors:
+            raise errors.pop()
+
+    handler = handler_of(lambda task: None)
+    monkeypatch.setattr(type(handler), "max_lateness", property(raise_once))
+    settlement = settlement_of(run_one(claim_one(), handler, DatabaseClock()))
+    assert settlement.then is NextState.RETRY
+    assert "SystemExit: not now" in settlement.error
 
 
 def test_signals_go_around_the_run() -> None:

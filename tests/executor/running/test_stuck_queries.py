@@ -77,8 +77,8 @@ class TestAnotherThreadTakesOver:
         add(code="hanging")
         with executing(threads=1) as executor:
             assert hanging.begun.wait(60)
-            assert executor.awaited._loop.replace_stuck_queries(0.0, 8) == []
-            assert executor.awaited.seconds_without_query == 0.0
+            assert executor.awaited.loop.queries.replace_stuck(0.0, 8) == []
+            assert executor.awaited.loop.queries.stalled_for() == 0.0
             hanging.go_on.set()
         assert "keeps the thread" not in caplog.text
 
@@ -89,7 +89,7 @@ class TestAnotherThreadTakesOver:
         with executing(threads=1, max_lost_threads=1) as executor:
             assert hanging.begun.wait(60)
             wait_until(lambda: len(threads_for_queries()) == 2)
-            wait_until(lambda: executor.awaited.seconds_without_query > 0.3)
+            wait_until(lambda: executor.awaited.loop.queries.stalled_for() > 0.3)
             assert len(threads_for_queries()) == 2
             assert executor.health.trouble() == ""
             executor.health._threads = ()  # on a busy machine they may wait for the database as long
@@ -117,7 +117,7 @@ def test_a_run_that_has_returned_ends_at_a_stop_although_a_call_hangs(hanging: H
         try:
             add("returned", code="other")
             assert returned.wait(60)
-            wait_until(lambda: executor.awaited._loop.queries_stalled_for() > 0)
+            wait_until(lambda: executor.awaited.loop.queries.stalled_for() > 0)
             executor.stop(0.0)
         finally:
             signals.run_finished.disconnect(announced)

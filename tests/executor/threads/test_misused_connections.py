@@ -2,8 +2,8 @@
 
 import sqlite3
 import threading
-from collections.abc import Generator, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from inspect import getclosurevars
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,15 @@ class Handlers:
         self.found += [fresh(alias) for alias in ALIASES]
 
 
+@contextmanager
+def each_connection_received_by(receive: Callable[..., None]) -> Iterator[None]:
+    connection_created.connect(receive)
+    try:
+        yield
+    finally:
+        connection_created.disconnect(receive)
+
+
 def test_wrappers_that_a_project_puts_around_each_connection_cost_no_reconnection() -> None:
     """Such as those of a tracer, which a receiver of ``connection_created`` adds."""
     numbers: list[int] = []
@@ -105,14 +114,10 @@ def test_wrappers_that_a_project_puts_around_each_connection_cost_no_reconnectio
         assert trace in connections["default"].execute_wrappers
 
     handler_of(handle, max_attempts=1)
-    connection_created.connect(wrap)
-    try:
-        with one_worker() as worker:
-            for number in range(4):
-                add(str(number))
-                worker.run()
-    finally:
-        connection_created.disconnect(wrap)
+    with each_connection_received_by(wrap), one_worker() as worker:
+        for number in range(4):
+            add(str(number))
+            worker.run()
     assert len(set(numbers)) == 1
     assert outcomes("code") == [RunOutcome.DONE] * 4
 
@@ -126,14 +131,10 @@ def test_nor_where_no_run_uses_the_connection() -> None:
         connection.execute_wrappers.append(lambda execute, *arguments: execute(*arguments))
 
     handler_of(lambda task: None, max_attempts=1)
-    connection_created.connect(wrap)
-    try:
-        with one_worker() as worker:
-            for number in range(3):
-                add(str(number))
-                worker.run()
-    finally:
-        connection_created.disconnect(wrap)
+    with each_connection_received_by(wrap), one_worker() as worker:
+        for number in range(3):
+            add(str(number))
+            worker.run()
     assert len([name for name in opened if name.startswith("worker")]) == 1
 
 
@@ -151,21 +152,123 @@ def check_innocent(worker: OneWorker, handlers: Handlers, number: int, code: str
     assert handlers.found[-2:] == handlers.in_new_thread
 
 
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
 @pytest.mark.parametrize("next_one", ["plain", "atomic"])
-def test_nor_does_an_error_hide_the_wrapper_that_a_run_leaves(worker: OneWorker, next_one: str) -> None:
-    """After an error, the connection is asked whether it still works: through the wrapper."""
+def test_nor_does_an_error_hide_the_wrapper_that_a_run_leaves(
+    worker: OneWorker, next_one: str, error: type[BaseException]
+) -> None:
+    """After an error, a connection is asked whether it still works: not through such a wrapper."""
     handlers = Handlers()
     handlers.register(is_atomic=False)
+    losses = kept_connections.losses
 
     def fail_and_leave(task: Any) -> None:
         with suppress(DatabaseError), connections["default"].cursor() as cursor:
             cursor.execute("SELECT nothing FROM nowhere")
-        misuse([("wrapper", "default")])
+        connections["default"].execute_wrappers.append(raiser(error))
 
     handler_of(fail_and_leave, code="fails", max_attempts=1)
     add(code="fails")
     worker.run()
     check_innocent(worker, handlers, 1, next_one)
+    assert kept_connections.losses == losses
+
+
+def raiser(error: type[BaseException]) -> Callable[..., None]:
+    def fail(*_: Any) -> None:
+        raise error("wrapper")
+
+    return fail
+
+
+def test_one_put_in_the_place_of_another_is_found_although_databases_are_added(
+    worker: OneWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[BaseDatabaseWrapper] = []
+
+    def handle(task: Any) -> None:
+        write("effect")
+        found.append(connections["default"])
+        if task.biz_num == "0":
+            misuse([("put another", "default")])
+            monkeypatch.setitem(connections.settings, "tenant", {**connections.settings["other"]})
+
+    handler_of(handle, max_attempts=1)
+    for number in range(3):
+        add(str(number))
+        worker.run()
+    assert outcomes("code") == [RunOutcome.FAILED, RunOutcome.DONE, RunOutcome.DONE]  # it left a transaction open
+    assert found[1] is found[2]
+    assert found[0].connection is None
+    assert not hasattr(found[1], "is_another")
+
+
+@pytest.mark.parametrize("deletes", [False, True], ids=["setting", "both"])
+def test_one_to_a_database_that_was_removed_is_closed(
+    worker: OneWorker, monkeypatch: pytest.MonkeyPatch, deletes: bool
+) -> None:
+    removed: list[BaseDatabaseWrapper] = []
+
+    def handle(task: Any) -> None:
+        if task.biz_num == "0":
+            connections["other"].ensure_connection()
+            removed.append(connections["other"])
+            monkeypatch.delitem(connections.settings, "other")
+            if deletes:
+                del connections["other"]
+
+    handler_of(handle, max_attempts=1)
+    for number in range(2):
+        add(str(number))
+        worker.run()
+    assert outcomes("code") == [RunOutcome.DONE] * 2
+    assert removed[0].connection is None
+
+
+def test_another_host_of_a_database_is_met_by_the_next_run(
+    worker: OneWorker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where a tenant is removed in one run, and added again in a later one."""
+    names: list[str] = []
+    entry = {**connections.settings["other"], "NAME": tmp_path / "moved"}
+
+    def handle(task: Any) -> None:
+        if task.biz_num == "0":
+            connections["other"].ensure_connection()
+            monkeypatch.delitem(connections.settings, "other")
+        elif task.biz_num == "1":
+            monkeypatch.setitem(connections.settings, "other", entry)
+        else:
+            names.append(Path(connections["other"].settings_dict["NAME"]).name)
+
+    handler_of(handle, max_attempts=1)
+    for number in range(3):
+        add(str(number))
+        worker.run()
+    assert names == ["moved"]
+
+
+def test_one_put_in_the_place_of_an_unused_one_is_watched_when_databases_change(
+    worker: OneWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is added and one is removed: there are as many as before."""
+    monkeypatch.setitem(connections.settings, "first", {**connections.settings["other"]})
+
+    def handle(task: Any) -> None:
+        if task.biz_num == "0":
+            connections["other"].ensure_connection()
+        elif task.biz_num == "1":
+            connections["other"] = connections.create_connection("other")
+            monkeypatch.delitem(connections.settings, "first")
+            monkeypatch.setitem(connections.settings, "second", {**connections.settings["other"]})
+        else:
+            transaction.set_autocommit(False, using=task.biz_num)
+
+    handler_of(handle, max_attempts=1)
+    for number in ("0", "1", "other", "second"):
+        add(number)
+        worker.run()
+    assert outcomes("code") == [RunOutcome.DONE] * 2 + [RunOutcome.FAILED] * 2
 
 
 @pytest.mark.parametrize("next_one", ["plain", "atomic"])

@@ -197,6 +197,28 @@ def test_a_successor_of_the_same_name_listens_at_once() -> None:
             assert woken([successor]) == [successor]
 
 
+def test_a_predecessor_that_ends_by_itself_meanwhile_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    end = Subscription._end
+
+    def end_what_has_ended(self: Subscription, predecessor: int) -> None:
+        end(self, predecessor)
+        wait_until(lambda: not is_connected(predecessor))
+        end(self, predecessor)
+
+    registered("one")
+    with closing(Subscription("default", "one")):
+        wait_until(listening)
+        monkeypatch.setattr(Subscription, "_end", end_what_has_ended)
+        with closing(Subscription("default", "one")) as successor:
+            wait_until(lambda: successor._connection.thread_id() in listening())
+
+
+def is_connected(number: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM information_schema.processlist WHERE id = %s", [number])
+        return bool(cursor.fetchone()[0])
+
+
 def test_a_limit_of_the_server_wakes_no_executor(monkeypatch: pytest.MonkeyPatch) -> None:
     """MySQL answers a sleep that its limit ended as it answers one that KILL ended."""
     mariadb = connection.mysql_is_mariadb  # type: ignore[attr-defined]

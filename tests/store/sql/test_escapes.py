@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from django_delayed_tasks.store.sql.escapes import in_ascii, json_with_escapes, without_unstorable
+from django_delayed_tasks.store.sql.charsets import in_ascii, json_with_escapes, without_unstorable
 
 
 @pytest.mark.parametrize(
