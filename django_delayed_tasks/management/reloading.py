@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 from threading import Event
 from types import FrameType
 
 from django.core.management.base import CommandError
 from django.utils import autoreload
 
-from django_delayed_tasks.executor.process.foreground import RESTART, StopSignals
+from django_delayed_tasks.executor.process.foreground import NOT_CLEAN, RESTART, StopSignals
 
 CHANGED = 3
 """Exit code by which the child of Django's reloader asks to be started again."""
@@ -23,7 +24,7 @@ def run_with_reloader(run: Callable[[StopSignals], int], patience: float) -> int
     ``run`` has ``patience`` seconds to return after a signal or a change.
     """
     if os.environ.get(autoreload.DJANGO_AUTORELOAD_ENV) == "true":
-        _run_in_child(run, patience)
+        return _run_in_child(run, patience)
     return _restart_child()
 
 
@@ -38,14 +39,18 @@ def _restart_child() -> int:
         for child in children:
             child.send_signal(number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, pass_on)
-    code = CHANGED
-    while code == CHANGED and not came:
-        children[:] = [child := subprocess.Popen(autoreload.get_child_arguments(), env=environment, close_fds=False)]
-        for early in came:  # before it was one of the children
-            child.send_signal(early)
-        code = child.wait()
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        code = CHANGED
+        while code == CHANGED and not came:
+            command = autoreload.get_child_arguments()
+            children[:] = [child := subprocess.Popen(command, env=environment, close_fds=False)]
+            for early in came:  # before it was one of the children
+                child.send_signal(early)
+            code = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return 0 if code == CHANGED else code if code >= 0 else 128 - code
 
 
@@ -53,38 +58,57 @@ class _Leaving(StopSignals):
     """At the first signal, the main thread leaves Django's reloader as well."""
 
     def stop(self, number: int) -> None:
+        leaves = self.number is None
         super().stop(number)
-        sys.exit(0)
+        if leaves:
+            sys.exit(0)
 
 
-def _run_in_child(run: Callable[[StopSignals], int], patience: float) -> None:
+def _run_in_child(run: Callable[[StopSignals], int], patience: float) -> int:
     # A terminal sends Ctrl-C to both processes, and the parent passes it on: the same signal again is ignored.
-    signals, has_begun, has_ended = _Leaving(doubling=2.0), Event(), Event()
+    signals, has_begun, codes = _Leaving(doubling=2.0), Event(), SimpleQueue[int]()
 
     def run_in_thread() -> None:  # as Django requires
         has_begun.set()
+        code = NOT_CLEAN
         try:
             code = run(signals)
         except CommandError as error:
             _exit(1, f"CommandError: {error}\n")
         finally:
-            has_ended.set()
+            codes.put(code)
         if code == RESTART:
             _exit(CHANGED)
+        elif signals.number is None:  # it has ended by itself, as with --drain
+            _exit(code)
 
     with signals.installed():
-        try:
-            autoreload.start_django(autoreload.get_reloader(), run_in_thread)
-        finally:
-            # In the main thread, and not at exit, after which no thread can be started.
-            if signals.number is None:  # the code has changed
-                StopSignals.stop(signals, signal.SIGTERM)
-            if has_begun.is_set():
-                has_ended.wait(patience)
+        why = _watch(run_in_thread)
+        if why == CHANGED:
+            StopSignals.stop(signals, signal.SIGTERM)
+        code = _code_of(codes, patience) if has_begun.is_set() else 0
+    return CHANGED if why == CHANGED else code
+
+
+def _watch(main: Callable[[], None]) -> object:
+    """Return why the main thread has left Django's reloader: a code of ``sys.exit``."""
+    try:
+        autoreload.start_django(autoreload.get_reloader(), main)
+    except SystemExit as error:
+        return error.code
+    return CHANGED
+
+
+def _code_of(codes: "SimpleQueue[int]", patience: float) -> int:
+    try:
+        return codes.get(timeout=patience)
+    except Empty:
+        return NOT_CLEAN
 
 
 def _exit(code: int, message: str = "") -> None:
     # sys.exit would end only this thread.
+    sys.stdout.flush()
     sys.stderr.write(message)
     sys.stderr.flush()
     os._exit(code)

@@ -7,9 +7,12 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from threading import Lock
+from contextlib import suppress
+from threading import Lock, Thread
 from typing import TypeVar, TypeVarTuple, Unpack
 
+LAST_WORDS = 1.0
+"""Seconds that a child may take to print its error and flush its streams."""
 Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
@@ -73,22 +76,29 @@ def end_if_forked(before: int, error: BaseException | None = None) -> None:
     if pid == before:
         return
     try:
-        code = _code_of(error)
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BaseException:  # what is printed may misbehave in any way
-        code = 1
+        # In a thread: another one of the parent may have had the lock of a stream, which is never released here.
+        last_words = Thread(target=_print_last, args=(error,), daemon=True)
+        last_words.start()
+        last_words.join(LAST_WORDS)
     finally:
-        os._exit(code)
+        os._exit(_code_of(error))
+
+
+def _print_last(error: BaseException | None) -> None:
+    with suppress(BaseException):  # what is printed may misbehave in any way
+        if isinstance(error, SystemExit):
+            if not isinstance(error.code, int | None):
+                print(error.code, file=sys.stderr)
+        elif error is not None:
+            traceback.print_exception(error)
+    with suppress(BaseException):
+        sys.stdout.flush()
+    with suppress(BaseException):
+        sys.stderr.flush()
 
 
 def _code_of(error: BaseException | None) -> int:
     if error is None or is_success(error):
         return 0
-    if not isinstance(error, SystemExit):
-        traceback.print_exception(error)
-    elif isinstance(error.code, int):
-        return error.code & 0xFF
-    else:
-        print(error.code, file=sys.stderr)
-    return 1
+    code = error.code if isinstance(error, SystemExit) else None
+    return code & 0xFF if isinstance(code, int) else 1

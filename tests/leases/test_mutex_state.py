@@ -173,7 +173,11 @@ def test_who_lost_it_hears_of_it_with_the_same_state_too() -> None:
             lease.save_state()
 
 
-@pytest.mark.parametrize("state", [{"x": object()}, {"x": float("nan")}, [1], {"x": "\0"}])
+CIRCLE: dict[str, Any] = {}
+CIRCLE["x"] = CIRCLE
+
+
+@pytest.mark.parametrize("state", [{"x": object()}, {"x": float("nan")}, [1], {"x": "\0"}, CIRCLE])
 def test_a_state_that_cannot_be_kept(state: Any) -> None:
     with pytest.raises(InvalidTask, match="state"), mutex("index") as lease:
         lease.state = state

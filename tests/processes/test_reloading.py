@@ -80,6 +80,36 @@ def test_a_signal_stops_it_gracefully(reloading: Child, folder: Folder, number: 
     assert executor.alive is None
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_it_stops_for_a_change_cuts_no_run_short(
+    reloading: Child, code: Path, folder: Folder, number: signal.Signals
+) -> None:
+    gate = folder.shut("1")
+    add_task(Task(biz_code="held", biz_num="1"))
+    wait_until(lambda: folder.notes("started", "1"))
+    wait_until(lambda: edit(code) and "waiting for 1 run" in reloading.output)
+    reloading.send(number)
+    gate.open()
+    assert reloading.exit_code() == 0
+    assert is_settled("held", "1")
+    assert reloading.output.count("Ready (executor") == 1
+
+
+def test_the_exit_code_says_that_a_run_was_left_behind(starttask: Start, folder: Folder) -> None:
+    leaving = starttask("--reload", "--name", "dev", SHUTDOWN_TIMEOUT=0.5).wait_until_ready()
+    folder.shut("1")
+    add_task(Task(biz_code="held", biz_num="1"))
+    wait_until(lambda: folder.notes("started", "1"))
+    leaving.send(signal.SIGTERM)
+    assert leaving.exit_code() == 1
+
+
+def test_it_ends_when_all_is_drained(starttask: Start) -> None:
+    add_task(Task(biz_code="quick", biz_num="1"))
+    assert starttask("--reload", "--drain").exit_code() == 0
+    assert is_settled("quick", "1")
+
+
 def test_a_second_signal_ends_it_at_once(reloading: Child, folder: Folder) -> None:
     folder.shut("1")
     add_task(Task(biz_code="held", biz_num="1"))

@@ -70,7 +70,7 @@ class StopSignals:
     def _received(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._pid:
             self._received_by_child(number)
-        elif self.number is None:
+        elif self._came == float("-inf"):
             self._came = clock.monotonic()
             self.stop(number)
         elif number != self.number or clock.monotonic() - self._came > self._doubling:

@@ -41,21 +41,21 @@ def report_here(task: ClaimedTask, settlement: Settlement, then: NextState) -> N
 
 def tell_failed(task: ClaimedTask, error: str, exception: BaseException | None = None) -> None:
     """Send ``task_failed`` and call ``on_failed``; log what they raise."""
-    in_clean_context(_tell, task, error, exception)
+    try:
+        in_clean_context(_tell, task, error, exception)
+    except BaseException as error:  # even SystemExit: it must end neither this thread nor the run's settlement
+        kept_connections.note_error(error)
+        logger.exception("%s: on_failed raised", task)
 
 
 def _tell(task: ClaimedTask, error: str, exception: BaseException | None) -> None:
     # A function whose executor died may not be imported in the one that takes its task.
     handler = find(task.biz_code) or find_function(task)
-    try:
-        signals.task_failed.send_robust(sender=type(handler), task=task, error=error, exception=exception)
-        if handler and accepts_exception(handler.on_failed):
-            handler.on_failed(task, error, exception=exception)  # type: ignore[call-arg]
-        elif handler:
-            handler.on_failed(task, error)
-    except BaseException as error:  # even SystemExit: it must end neither this thread nor the run's settlement
-        kept_connections.note_error(error)
-        logger.exception("%s: on_failed raised", task)
+    signals.task_failed.send_robust(sender=type(handler), task=task, error=error, exception=exception)
+    if handler and accepts_exception(handler.on_failed):
+        handler.on_failed(task, error, exception=exception)  # type: ignore[call-arg]
+    elif handler:
+        handler.on_failed(task, error)
 
 
 class FailureReports:

@@ -6,7 +6,7 @@ They are outside Django's pools, broken ones are replaced, and forked children d
 import os
 from asyncio import _get_running_loop
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import get_ident
 from typing import Any
@@ -138,12 +138,13 @@ class OfThread:
         self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
         self.losses = losses
         self._all: dict[BaseDatabaseWrapper, set[int]] = {}
+        self._entries: dict[str, Any] = {}
         self._keep()
         self.connection = connections[alias]
 
     def _keep(self) -> None:
-        names = [*connections.settings]
-        for gone in [one for one in self._all if one.alias not in names]:
+        entries = {**connections.settings}
+        for gone in [one for one in self._all if self._has_moved(one.alias, entries)]:
             _close(gone)
             with suppress(Exception):  # a handler has deleted it
                 _close(connections[gone.alias])
@@ -156,7 +157,11 @@ class OfThread:
                 leftovers.watch(connection, self.used)
             elif connection not in self._all:  # put in the place of another, which is to be replaced
                 self.used.add(connection.alias)
-        self._names = names
+        self._entries = entries
+
+    def _has_moved(self, alias: str, entries: Mapping[str, Any]) -> bool:
+        """Return whether a database has gone, or has other settings, since its connection was kept."""
+        return alias not in entries or (alias != self._alias and entries[alias] is not self._entries.get(alias))
 
     def open(self) -> None:
         """Open the connection to the database whose tasks the thread runs, if it can have one now."""
@@ -187,7 +192,7 @@ class OfThread:
         """
         if _get_running_loop() is not None:
             leftovers.forget_running_loop()
-        if [*connections.settings] != self._names:  # a project may add databases at runtime, and remove them
+        if connections.settings != self._entries:  # a project may add databases at runtime, and remove them
             self._keep()
         for connection, usual in self._all.items():
             if self.used or leftovers.is_suspicious(connection, usual):
@@ -220,9 +225,14 @@ class OfThread:
             TransactionManagementError: what it wrote there will be rolled back.
         """
         for alias in list(self.used):
-            is_there = alias in connections.settings  # a handler may have removed it
-            if is_there and alias != but and leftovers.is_in_transaction(connections[alias]):
+            if alias != but and any(map(leftovers.is_in_transaction, self._of(alias))):
                 raise TransactionManagementError(LEFT_OPEN.format(alias))
+
+    def _of(self, alias: str) -> list[BaseDatabaseWrapper]:
+        """Return the present connection to a database; the one that is kept if a handler has removed the database."""
+        if alias in connections.settings:
+            return [connections[alias]]
+        return [one for one in self._all if one.alias == alias]
 
     def _tidy(self, connection: BaseDatabaseWrapper, usual: set[int], who: object) -> None:
         global losses

@@ -17,7 +17,7 @@ SCORED = ("states.py", "outcomes.py", "store", "triggers", "executor", "leases")
 """What is scored, each with a score of its own."""
 TESTS = (
     "tests/api", "tests/executor", "tests/handlers", "tests/leases", "tests/races",
-    "tests/recurring", "tests/store", "tests/triggers", "tests/processes", "tests/test_conf.py",
+    "tests/recurring", "tests/stats", "tests/store", "tests/triggers", "tests/processes", "tests/test_conf.py",
     "tests/test_database_checks.py", "tests/test_forks.py", "tests/test_outcomes.py", "tests/test_package.py",
     "tests/test_states.py",
 )  # fmt: skip

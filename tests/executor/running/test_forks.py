@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from harness.torture import misuse
 from harness.torture.misuse import ENDS
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, drain, handler_of
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
@@ -188,10 +191,34 @@ def test_a_child_of_a_receiver(way: str, signal: Any) -> None:
     assert outcomes() == [RunOutcome.DONE]
 
 
+@pytest.mark.parametrize("way", ["sys.exit(3)", "sys.exit('text')", "exception", "return"])
+def test_a_child_ends_although_the_lock_of_its_output_is_held_for_ever(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread of the parent has it at the moment of the fork; there is no such thread in the child."""
+    end, code = ENDS[way]
+    reader, writer = os.pipe()
+    with open(reader, "rb") as read, open(writer, "w") as stuck:
+        monkeypatch.setattr(sys, "stderr", stuck)
+        monkeypatch.setattr(sys, "stdout", stuck)
+        writing = Thread(target=lambda: stuck.buffer.write(bytes(1_000_000)))
+        writing.start()
+        wait_until(lambda: not select.select([], [writer], [], 0)[1])
+        handler_of(lambda task: fork(end), max_attempts=1)
+        add()
+        drain(threads=1)
+        monkeypatch.undo()
+        read.read(1_000_000)
+        writing.join()
+    assert codes == [code]
+
+
 @pytest.mark.parametrize("hook", ["on_failed", "backoff", "concurrency_key"])
 def test_a_child_of_a_hook(hook: str) -> None:
+    """It ends with its own exit code, and logs nothing: another thread may hold the lock of the log's stream."""
+
     def call(self: Any, *_: Any) -> None:
-        fork(sys.exit)
+        fork(lambda: sys.exit(3))
 
     def fail(task: Any) -> None:
         raise ValueError
@@ -201,4 +228,4 @@ def test_a_child_of_a_hook(hook: str) -> None:
     handler_of(lambda task: None, "effect")
     add()
     drain(threads=1)
-    assert set(codes) == {0}
+    assert set(codes) == {3}

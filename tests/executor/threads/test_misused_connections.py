@@ -248,6 +248,47 @@ def test_another_host_of_a_database_is_met_by_the_next_run(
     assert names == ["moved"]
 
 
+@pytest.mark.parametrize("deletes", [False, True], ids=["setting", "both"])
+def test_also_if_it_moves_in_one_run(
+    worker: OneWorker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, deletes: bool
+) -> None:
+    names: list[str] = []
+    entry = {**connections.settings["other"], "NAME": tmp_path / "moved"}
+
+    def handle(task: Any) -> None:
+        connections["other"].ensure_connection()
+        names.append(Path(connections["other"].settings_dict["NAME"]).name)
+        if task.biz_num == "0":
+            monkeypatch.setitem(connections.settings, "other", entry)
+            if deletes:
+                del connections["other"]
+
+    handler_of(handle, max_attempts=1)
+    for number in range(3):
+        add(str(number))
+        worker.run()
+    assert outcomes("code") == [RunOutcome.DONE] * 3
+    assert names == ["other", "moved", "moved"]
+
+
+@pytest.mark.parametrize("deletes", [False, True], ids=["setting", "both"])
+def test_a_transaction_left_open_on_a_removed_database_fails_the_run(
+    worker: OneWorker, monkeypatch: pytest.MonkeyPatch, deletes: bool
+) -> None:
+    def handle(task: Any) -> None:
+        transaction.set_autocommit(False, using="other")
+        with connections["other"].cursor() as cursor:
+            cursor.execute("SELECT 1")
+        monkeypatch.delitem(connections.settings, "other")
+        if deletes:
+            del connections["other"]
+
+    handler_of(handle, max_attempts=1)
+    add()
+    worker.run()
+    assert outcomes("code") == [RunOutcome.FAILED]
+
+
 def test_one_put_in_the_place_of_an_unused_one_is_watched_when_databases_change(
     worker: OneWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ def test_an_executor_row(db: None, frozen: None) -> None:
     row = Executor.objects.get(pk=register(queues=("mail", "default")))
     assert (row.name, row.host, row.pid, row.threads) == ("one", "host", 4711, 8)
     assert (row.queues, row.codes, row.alive) == (["default", "mail"], ["a", "b"], True)
-    assert (row.started_at, row.heartbeat_at, row.expires_at) == (NOW, NOW, NOW + LEASE)
+    assert (row.started_at, row.heartbeat_at, row.host_time, row.expires_at) == (NOW, NOW, NOW, NOW + LEASE)
     assert Executor.objects.get(pk=register("two")).queues is None
     assert [peer.id for peer in executors.live(ALIAS)] == [row.pk, row.pk + 1]
     assert {peer.codes for peer in executors.live(ALIAS)} == {frozenset("ab")}
