@@ -166,7 +166,8 @@ class Cluster:
         unready = {executor.name for executor in self.executors.values() if not self._is_ready(executor)}
         living = [one for one in self.executors.values() if one.is_alive]
         for executor in living:
-            executor.send(signal.SIGTERM)
+            if not executor.is_ending:  # a second signal would end it at once
+                executor.send(signal.SIGTERM)
         deadline = time.monotonic() + patience
         codes = {one.name: one.child.exit_code(max(0.1, deadline - time.monotonic())) for one in living}
         self.kill()
