@@ -10,6 +10,7 @@ from harness import ROOT
 from harness.conformance.environments import interpreter_for, version_of
 from harness.conformance.sources import BACKPORT, tests_of
 from harness.conformance.suites import SUITES
+from harness.servers.downloads import CannotBeHad
 
 
 def main() -> int:
@@ -27,16 +28,16 @@ def main() -> int:
     failed, ran, left_out = [], [], []
     for name in given.suites.split(","):
         suite = SUITES[name]
-        python = interpreter_for(suite, given.sources)
-        if python is None:
-            print(f"{name}: {suite.framework} is not installed", flush=True)
-            continue
         try:
+            python = interpreter_for(suite, given.sources)
+            if python is None:
+                print(f"{name}: {suite.framework} is not installed", flush=True)
+                continue
             folder = tests_of(suite, version_of(suite.package, python), given.sources, given.clone)
-        except subprocess.CalledProcessError as error:
+        except CannotBeHad as error:
             if name == "core" or not given.where_possible:
                 raise
-            left_out.append(f"{name} (its sources cannot be downloaded: {error})")
+            left_out.append(f"{name} ({error})")
             continue
         for database in given.databases.split(","):
             django = version_of("django", python)

@@ -6,7 +6,10 @@ from pathlib import Path
 
 from harness import ROOT
 from harness.conformance.suites import Suite
+from harness.servers.downloads import download
 
+TIMEOUT = 600.0
+"""Seconds that an installation may take."""
 VERSION = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
 
 
@@ -22,7 +25,8 @@ def interpreter_for(suite: Suite, folder: Path) -> str | None:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(python.parents[1])], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         packages = [f"Django=={suite.django}.*", suite.package, "psycopg[binary]"]
-        subprocess.run([*pip, "--editable", f"{ROOT}[mysql,postgres]", *packages], check=True)
+        command = [*pip, "--editable", f"{ROOT}[mysql,postgres]", *packages]
+        download(command, what_for=f"An environment with Django {suite.django}", timeout=TIMEOUT)
     return str(python)
 
 

@@ -1,14 +1,16 @@
 """Where the suites come from: the sources of the installed versions, downloaded when they are needed."""
 
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 from harness.conformance.suites import Suite
+from harness.servers.downloads import download
 
 BACKPORT = "https://github.com/RealOrangeOne/django-tasks.git"
 """The repository of the backport, whose source distributions have no tests."""
+TIMEOUT = 600.0
+"""Seconds that a download may take."""
 
 
 def tests_of(suite: Suite, number: str, folder: Path, clone: str) -> Path:
@@ -28,11 +30,11 @@ def tests_of(suite: Suite, number: str, folder: Path, clone: str) -> Path:
 
 def _download(number: str, home: Path) -> None:
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-    subprocess.run([*pip, "--dest", str(home.parent), f"django=={number}"], check=True)
+    download([*pip, "--dest", str(home.parent), f"django=={number}"], what_for="Django's suite", timeout=TIMEOUT)
     with tarfile.open(home.parent / f"django-{number}.tar.gz") as archive:
         archive.extractall(home.parent, filter="data")
 
 
 def _clone(number: str, home: Path, clone: str) -> None:
     git = ["git", "-c", "advice.detachedHead=false", "clone", "--quiet", "--depth", "1", "--branch", number]
-    subprocess.run([*git, clone, str(home)], check=True)
+    download([*git, clone, str(home)], what_for="The suite of the backport", timeout=TIMEOUT)

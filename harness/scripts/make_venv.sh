@@ -5,21 +5,8 @@
 set -eu
 
 venv=$1
-python=${2:-$("$(dirname "$0")/find_python.sh")}
-
-can_install() {
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null
-}
-
-install_packages() {
-    if ! can_install; then
-        echo "Missing here: $*. Install them (on Debian: apt-get install $*), then run make again." >&2
-        exit 1
-    fi
-    echo "Installing with apt: $*"
-    DEBIAN_FRONTEND=noninteractive apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
-}
+scripts=$(dirname "$0")
+python=${2:-$("$scripts/find_python.sh")}
 
 has_headers() {
     "$python" -c 'import pathlib, sys, sysconfig
@@ -35,15 +22,15 @@ fi
 has_headers || missing="$missing python3-dev"
 "$python" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 # shellcheck disable=SC2086  # a list of words
-[ -z "$missing" ] || install_packages $missing
+[ -z "$missing" ] || "$scripts/apt_install.sh" $missing
 
 # An environment that works is kept and brought up to date: another process may be using it.
 if ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
     "$python" -m venv --clear "$venv"
 fi
 # Modules are compiled afterwards, on all cores.
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
+"$scripts/again.sh" "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip
+"$scripts/again.sh" "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
 "$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" || true  # some files are for other versions of Python
 "$venv/bin/python" -c 'import django, sys
 print("Python %d.%d.%d" % sys.version_info[:3] + ", Django " + django.__version__)'

@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.servers.mariadb import MariaDB, common_options
-from harness.servers.nodes import NODES, ClusterNode, NodesOfCluster, hold
+from harness.servers.nodes import ClusterNode, NodesOfCluster, hold
 from harness.servers.packages import find_program, install
 from harness.servers.processes import child_environment, child_setup, choose_account, start_as
-from harness.servers.server import DATABASE, free_port
-from harness.servers.wires import Loopback, Wires, wires_for
+from harness.servers.server import DATABASE, Server, free_port
+from harness.servers.wires import Loopback, Wires
 
 PACKAGES = ("mariadb-server", "galera-4", "rsync", "iproute2")
 """mariadb-server has the scripts by which a node copies another one's data."""
 PROVIDERS = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
+COPYING = ("wsrep_sst_rsync", "rsync", "ss")
 RECOVERY_TIMEOUT = 120.0  # seconds
 
 
@@ -36,7 +37,7 @@ class Node(ClusterNode, MariaDB):
         self.is_first = False
 
     def find(self) -> None:
-        if self._programs() is None or _provider() is None or not find_program(["wsrep_sst_rsync"]):
+        if self._programs() is None or _provider() is None or not all(find_program([name]) for name in COPYING):
             install(PACKAGES, "Galera")
         programs = self._programs()
         assert programs is not None
@@ -135,17 +136,18 @@ class Cluster(NodesOfCluster[Node]):
     """Three nodes; node 1 began it."""
 
     def __init__(self) -> None:
-        Node(0, Loopback()).find()
-        self.wires = wires_for(NODES)
-        self.nodes = [Node(number, self.wires) for number in range(1, NODES + 1)]
+        super().__init__(Node)
         members = ",".join(f"{node.addresses.peers}:{node.base}" for node in self.nodes)
         for node in self.nodes:
             node.members = f"gcomm://{members}"
 
+    @classmethod
+    def parts(cls) -> Sequence[Server]:
+        return [Node(0, Loopback())]
+
     def start(self) -> None:
         """Start all nodes, one after another: each copies the data of one before it."""
         for node in self.nodes:
-            node.find()
             node.prepare()
         self._start_from(self.nodes[0])
 

@@ -15,8 +15,8 @@ from harness.servers.mariadb import common_options, write_accounts
 from harness.servers.mysql import MySQL
 from harness.servers.nodes import JOIN_TIMEOUT, NODES, PATIENCE, ClusterNode, NodesOfCluster, hold
 from harness.servers.processes import ServerError, start_as
-from harness.servers.server import PASSWORD, USER
-from harness.servers.wires import Wires, wires_for
+from harness.servers.server import PASSWORD, USER, Server
+from harness.servers.wires import Loopback, Wires
 
 GROUP = "6464742d-6772-4f75-9001-000000000001"
 SUSPECTED_AFTER = 3  # seconds without a majority after which a node gives up, and ends what waits there
@@ -156,11 +156,13 @@ class Cluster(NodesOfCluster[Node]):
     """Three nodes, of which each takes writes, or only the primary one."""
 
     def __init__(self, is_single_primary: bool = False) -> None:
-        self.wires = wires_for(NODES)
-        self.nodes = [Node(number, self.wires, is_single_primary) for number in range(1, NODES + 1)]
+        super().__init__(partial(Node, is_single_primary=is_single_primary))
         for node in self.nodes:
-            node.find()
             node.seeds = ",".join(f"{one.addresses.peers}:{one.base}" for one in self.nodes)
+
+    @classmethod
+    def parts(cls) -> Sequence[Server]:
+        return [Node(0, Loopback())]
 
     def start(self) -> None:
         """Start all nodes; the first begins the group."""

@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import socket
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 from harness.servers.commands import Interrupted, catch_signals, run_command
 from harness.servers.processes import ServerError
 from harness.servers.server import DATABASE, PASSWORD, USER, Server, free_port
-from harness.servers.wires import CLIENTS, Addresses, Loopback, Wires
+from harness.servers.wires import CLIENTS, Addresses, Loopback, Wires, wires_for
 
 NODES = 3
 JOIN_TIMEOUT = 180.0  # seconds
@@ -140,8 +141,28 @@ class NodesOfCluster(ABC, Generic[N]):
     As a context manager it starts them, and stops them whatever happens.
     """
 
-    wires: Wires
-    nodes: list[N]
+    def __init__(self, node: Callable[[int, Wires], N]) -> None:
+        """Wire the nodes, which ``node`` makes.
+
+        What they consist of is found or installed before that: nothing outside of this machine can be reached from the
+        network that the calling thread then is in.
+        """
+        self.provide()
+        self.wires = wires_for(NODES)
+        self.nodes = [node(number, self.wires) for number in range(1, NODES + 1)]
+        for one in self.nodes:
+            one.find()
+
+    @classmethod
+    def provide(cls) -> None:
+        """Find all that a cluster consists of, or install it; CannotBeHad says what there is not."""
+        for part in cls.parts():
+            part.find()
+
+    @classmethod
+    @abstractmethod
+    def parts(cls) -> Sequence[Server]:
+        """Return a server of each kind that a cluster consists of, wired to nothing."""
 
     def __enter__(self) -> Self:
         try:
@@ -200,3 +221,6 @@ def hold(prefix: str, cluster: Callable[[], NodesOfCluster[Any]], arguments: Seq
                 signal.pause()
     except Interrupted as interrupted:
         return 128 + interrupted.signum
+    except ServerError as error:
+        print(error, file=sys.stderr, flush=True)
+        return 1

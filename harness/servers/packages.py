@@ -3,13 +3,12 @@
 import fcntl
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.servers.processes import ServerError
+from harness.servers.downloads import CannotBeHad, download
 
 APT_TIMEOUT = 900  # seconds
 DPKG = Path("/var/lib/dpkg")
@@ -32,35 +31,25 @@ def can_install() -> bool:
 
 
 def install(packages: Iterable[str], what_for: str) -> None:
-    """Install Debian packages without starting a service; ServerError says what to do instead.
+    """Install Debian packages without starting a service; CannotBeHad says what to do instead.
 
     Says so on stderr: what the caller writes to stdout is read by programs.
     """
     names = list(packages)
     if not can_install():
-        raise ServerError(
+        raise CannotBeHad(
             f"{what_for} was not found and cannot be installed here. Install it (on Debian as root: apt-get "
             f"install {' '.join(names)}), or run the tests on SQLite alone: make test DATABASES=sqlite"
         )
     print(f"Installing {' '.join(names)} for {what_for} ...", file=sys.stderr, flush=True)
     with _alone(), _no_services():
-        _apt_get("update")
-        _apt_get("install", "-y", "--no-install-recommends", *names)
-
-
-def _apt_get(*arguments: str) -> None:
-    result = subprocess.run(
-        ["apt-get", "-q", *arguments],
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=APT_TIMEOUT,
-    )
-    if result.returncode != 0:
-        raise ServerError(f"apt-get {' '.join(arguments)} failed:\n{result.stdout[-4000:]}")
+        download(
+            ["apt-get", "-q", "update"],
+            ["apt-get", "-q", "install", "-y", "--no-install-recommends", *names],
+            what_for=what_for,
+            timeout=APT_TIMEOUT,
+            environment={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        )
 
 
 @contextmanager

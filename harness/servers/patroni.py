@@ -5,7 +5,6 @@ HAProxy leads to the leader.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -24,7 +24,7 @@ from urllib.request import Request, urlopen
 
 import psycopg
 
-from harness.servers.debian_folder import cache_folder
+from harness.servers.downloads import CannotBeHad, cache_folder, download, made_once
 from harness.servers.folders import HeldFolder
 from harness.servers.guard import kill_all, processes_in, signal_all, start_guard
 from harness.servers.nodes import NODES, PATIENCE, ClusterNode, NodesOfCluster
@@ -32,7 +32,7 @@ from harness.servers.packages import find_program, install
 from harness.servers.postgres import Postgres
 from harness.servers.processes import Account, ServerError, child_setup, choose_account, start_as
 from harness.servers.server import DATABASE, MAX_CONNECTIONS, PASSWORD, USER, Server, free_port
-from harness.servers.wires import Loopback, Wires, wires_for
+from harness.servers.wires import Loopback, Wires
 
 PATRONI = "patroni[etcd3,psycopg3]==4.1.*"
 PYTHONS = ("/usr/local/bin", "/usr/bin")
@@ -68,15 +68,23 @@ class Library:
     @classmethod
     def found(cls, account: Account) -> "Library":
         """Return that of the first interpreter that the account can run, made if it is not there yet."""
-        base = getattr(sys, "_base_executable", sys.executable)
-        for python in (base, *filter(None, (find_program(["python3"], [folder]) for folder in PYTHONS))):
-            if version := _version_for(account, python):
-                cache = cache_folder()
-                cache.mkdir(parents=True, exist_ok=True)
-                with (cache / "patroni.lock").open("w") as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX)
-                    return cls(python, _installed(python, cache / f"patroni-4.1-python{version}"))
-        raise ServerError(f"No Python can be run as {account.name}: Debian's is python3.")
+        if (found := _python_for(account)) is None:
+            install(["python3"], "Patroni")
+            found = _python_for(account)
+        if found is None:
+            raise CannotBeHad(f"Patroni cannot be had here: no Python can be run as {account.name}.")
+        python, version = found
+        folder = cache_folder() / f"patroni-4.1-python{version}"
+        return cls(python, made_once(folder, partial(_install, python)))
+
+
+def _python_for(account: Account) -> tuple[str, str] | None:
+    """The first interpreter that the account can run, and its version."""
+    base = getattr(sys, "_base_executable", sys.executable)
+    for python in (base, *(str(Path(folder) / "python3") for folder in PYTHONS)):
+        if version := _version_for(account, python):
+            return python, version
+    return None
 
 
 def _version_for(account: Account, python: str) -> str:
@@ -89,18 +97,10 @@ def _version_for(account: Account, python: str) -> str:
     return ""
 
 
-def _installed(python: str, folder: Path) -> Path:
-    if folder.exists():
-        return folder
+def _install(python: str, folder: Path) -> None:
     print(f"Installing {PATRONI}, once ...", file=sys.stderr, flush=True)
-    half_made = Path(tempfile.mkdtemp(prefix="building-", dir=folder.parent))
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--target", str(half_made), PATRONI]
-    result = subprocess.run(pip, capture_output=True, text=True, errors="replace", timeout=INSTALL_TIMEOUT)
-    if result.returncode != 0:
-        shutil.rmtree(half_made, ignore_errors=True)
-        raise ServerError(f"Patroni cannot be had here:\n{result.stderr[-4000:]}")
-    half_made.rename(folder)
-    return folder
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--target", str(folder), PATRONI]
+    download(pip, what_for="Patroni", timeout=INSTALL_TIMEOUT, into=folder)
 
 
 class Etcd(Server):
@@ -200,6 +200,10 @@ class Node(ClusterNode, Postgres):
         super().__init__(number, wires)
         self.etcd = ""
         self.library: Library
+
+    def find(self) -> None:
+        super().find()
+        self.library = Library.found(self.account)
 
     @property
     def title(self) -> str:
@@ -320,15 +324,17 @@ class Cluster(NodesOfCluster[Node]):
     is_synchronous = True
 
     def __init__(self) -> None:
-        for server in (Etcd(""), HAProxy([]), Node(0, Loopback())):
-            server.find()
-        self._found = Library.found(server.account)  # now, since nothing outside can be reached from the new network
-        self.wires = wires_for(NODES)
-        self.nodes = [Node(number, self.wires) for number in range(1, NODES + 1)]
+        super().__init__(Node)
         self.etcd = Etcd(self.wires.home)
         self.proxy = HAProxy(self.nodes)
+        for server in (self.etcd, self.proxy):
+            server.find()
         self._library: HeldFolder | None = None
         self._guard: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def parts(cls) -> Sequence[Server]:
+        return Etcd(""), HAProxy([]), Node(0, Loopback())
 
     @property
     def url(self) -> str:
@@ -337,9 +343,6 @@ class Cluster(NodesOfCluster[Node]):
 
     def start(self) -> None:
         """Start all of it, and make the database."""
-        servers = [self.etcd, self.proxy, *self.nodes]
-        for server in servers:
-            server.find()
         self.etcd.prepare()
         self.etcd.start()
         library = self._copied_library()
@@ -347,7 +350,7 @@ class Cluster(NodesOfCluster[Node]):
             node.etcd, node.library = f"{self.etcd.address}:{self.etcd.port}", library
             node.prepare()
         self.proxy.prepare()
-        self._guard = start_guard([server.folder for server in servers])
+        self._guard = start_guard([server.folder for server in (self.etcd, self.proxy, *self.nodes)])
         for node in self.nodes:
             node.start()
             if node is self.nodes[0]:
@@ -358,12 +361,12 @@ class Cluster(NodesOfCluster[Node]):
 
     def _copied_library(self) -> Library:
         """Copy Patroni to where the account of the servers can read it."""
-        account = self.nodes[0].account
+        account, found = self.nodes[0].account, self.nodes[0].library
         self._library = HeldFolder("ddt-patroni-library-", Path(tempfile.gettempdir()))
         account.own(self._library.path)
-        copied = shutil.copytree(self._found.folder, self._library.path / "library")
+        copied = shutil.copytree(found.folder, self._library.path / "library")
         copied.chmod(0o755)
-        return Library(self._found.python, copied)
+        return Library(found.python, copied)
 
     def _make_database(self) -> None:
         def made() -> bool:

@@ -1,20 +1,18 @@
 """OceanBase's SQL engine on one node: seekdb, which Python's package index has as a package."""
 
 import contextlib
-import fcntl
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from harness.servers.debian_folder import cache_folder
+from harness.servers.downloads import cache_folder, download, made_once
 from harness.servers.processes import ServerError, choose_account, start_as
 from harness.servers.server import DATABASE, PASSWORD, START_TIMEOUT, USER, Server
-from harness.servers.wires import own_network
+from harness.servers.wires import own_network, provide_ip
 
 PACKAGE = "pylibseekdb==1.4.0.post1"
 INSTALL_TIMEOUT = 600.0  # seconds
@@ -26,23 +24,14 @@ ACCOUNT = (
 
 
 def unpacked_package() -> Path:
-    """Return the folder with the package, downloaded once into the user's cache; ServerError if it cannot be had."""
-    cache = cache_folder()
-    folder = cache / PACKAGE.replace("==", "-")
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "seekdb.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            half_made = cache / f"building-{folder.name}"
-            shutil.rmtree(half_made, ignore_errors=True)
-            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
-            done = subprocess.run(
-                [*pip, "--target", str(half_made), PACKAGE], capture_output=True, text=True, timeout=INSTALL_TIMEOUT
-            )
-            if done.returncode != 0:
-                raise ServerError(f"seekdb cannot be had here: {done.stderr[-2000:]}")
-            half_made.rename(folder)
-    return folder
+    """Return the folder with the package, downloaded once into the user's cache; CannotBeHad if there is none."""
+    return made_once(cache_folder() / PACKAGE.replace("==", "-"), _download)
+
+
+def _download(folder: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    command = [*pip, "--target", str(folder), PACKAGE]
+    download(command, what_for="seekdb", timeout=INSTALL_TIMEOUT, into=folder)
 
 
 class SeekDB(Server):
@@ -53,6 +42,7 @@ class SeekDB(Server):
     stop_signal = signal.SIGKILL  # nothing is kept, and an orderly end takes it long
 
     def find(self) -> None:
+        provide_ip()
         self.package = unpacked_package()
         self.account = choose_account("mysql")
 

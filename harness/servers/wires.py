@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from harness.servers.packages import find_program
+from harness.servers.packages import find_program, install
 from harness.servers.processes import ServerError
 
 CLONE_NEWNET = 0x40000000
@@ -82,6 +82,7 @@ class Namespaces(Wires):
         Raises:
             ServerError: this is not permitted here.
         """
+        provide_ip()
         self._outside = _present_namespace()
         _check(_libc.unshare(CLONE_NEWNET), "unshare")
         self._home = _present_namespace()
@@ -150,6 +151,7 @@ def own_network() -> Iterator[None]:
     Raises:
         ServerError: this is not permitted here.
     """
+    provide_ip()
     outside = _present_namespace()
     try:
         _check(_libc.unshare(CLONE_NEWNET), "unshare")
@@ -161,6 +163,12 @@ def own_network() -> Iterator[None]:
             _check(_libc.setns(outside, CLONE_NEWNET), "setns")
     finally:
         os.close(outside)
+
+
+def provide_ip() -> None:
+    """Find the program ip, or install it: from within a namespace that could not be done."""
+    if find_program(["ip"]) is None:
+        install(["iproute2"], "The program ip")
 
 
 def _present_namespace() -> int:
@@ -186,8 +194,7 @@ def _new_namespace() -> int:
 
 def _ip(arguments: str) -> None:
     program = find_program(["ip"])
-    if program is None:
-        raise ServerError("the program ip (package iproute2) is missing")
+    assert program is not None
     result = subprocess.run([program, *arguments.split()], capture_output=True, text=True, timeout=60)
     if result.returncode != 0:
         raise ServerError(f"ip {arguments}: {result.stderr.strip()}")

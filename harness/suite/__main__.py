@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness import ROOT
 from harness.servers.commands import Interrupted, catch_signals
-from harness.suite import choice, reach
+from harness.suite import choice, leaving_out, reach
 from harness.suite.parts import DATABASES, NOT_QUICK
 from harness.suite.running import AT_ONCE, Runner, held_servers, missed_servers, run_failed_again
 from harness.suite.steps import cpu_of_children, table
@@ -59,6 +59,7 @@ def in_order(names: str) -> list[str]:
 def run(given: argparse.Namespace, folder: Path) -> int:
     """Run what was chosen and say what came of it; return the exit status."""
     began = time.monotonic()
+    os.environ[leaving_out.LEFT_OUT] = str(noted := folder / "left-out")
     steps = choice.steps(given.what, given.databases, given.options, folder)
     print(f"On {', '.join(given.databases)}: {', '.join(dict.fromkeys(step.name for step in steps))}.")
     print("What each says comes at its end.", flush=True)
@@ -68,15 +69,20 @@ def run(given: argparse.Namespace, folder: Path) -> int:
         run_failed_again(runner.ended, servers)
         lost = [name for name, server in servers.items() if server.has_ended()]
         missed = missed_servers(servers, given.optional)
+        without = {f"{name}: all tests on it": servers[name].why() for name in lost if name not in missed}
     print(table(runner.ended))
     if choice.is_quick(given.what, given.databases):
         print(f"Left out with SQLite alone, which is for a quick look: {', '.join(NOT_QUICK)}.")
+    left_out = without | leaving_out.left_out(noted)
+    leaving_out.say(left_out)
     failed = [step.title for step in runner.ended if step.status] or (["nothing ran"] if not runner.ended else [])
     failed += missed
     if given.what == "all" and not given.options and not reach.report(folder, [*{*given.databases} - {*lost}]):
         failed.append("the reach of a landing")
+    if given.what == "all":
+        failed += left_out
     print(f"{time.monotonic() - began:.0f} seconds in all, {cpu_of_children():.0f} CPU seconds with the servers")
-    print(f"FAILED: {', '.join(failed)}" if failed else "All passed.", flush=True)
+    print(f"FAILED: {', '.join(failed)}" if failed else "All others passed." if left_out else "All passed.", flush=True)
     return 1 if failed else 0
 
 

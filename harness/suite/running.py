@@ -39,6 +39,10 @@ class HeldServer:
         lines = [line for line in self.text().splitlines(keepends=True) if line.startswith(start) and line[-1] == "\n"]
         return lines[0].removeprefix(start).strip() if lines else None
 
+    def why(self) -> str:
+        """Return what it has said of its end: all after what it was doing until then."""
+        return self.text().rpartition("harness.servers: ")[2].strip()
+
     def has_ended(self) -> bool:
         """Return whether it could not be had, or is gone."""
         return self.process.poll() is not None

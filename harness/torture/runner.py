@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.servers.commands import Interrupted, catch_signals
+from harness.servers.processes import ServerError
 from harness.torture import bugs, databases
 from harness.torture.databases import Database
 from harness.torture.scenario import Scenario, scenarios
@@ -29,6 +30,14 @@ def main(arguments: list[str]) -> int:
     """0 when all scenarios came to an end, whatever their verdicts."""
     options = _parse(arguments)
     catch_signals()
+    try:
+        return _run_all(options)
+    except ServerError as error:
+        print(f"{options.database}: {error}", file=sys.stderr, flush=True)
+        return 1
+
+
+def _run_all(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="ddt-torture-") as name:
         folder = Path(name)
         folder.chmod(0o755)

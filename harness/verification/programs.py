@@ -2,7 +2,7 @@
 
 import shutil
 
-from harness.servers.packages import can_install, install
+from harness.servers.packages import install
 from harness.verification.spin import PROGRAMS, SpinError
 
 
@@ -15,13 +15,11 @@ def provide() -> None:
     """Install what is missing.
 
     Raises:
-        SpinError: it cannot be installed from here; the text says what to do.
+        CannotBeHad: it cannot be installed from here; the text says what to do.
     """
     wanted = missing()
     if not wanted:
         return
-    if not can_install():
-        raise SpinError(f"Missing here: {' '.join(wanted)}. On Debian, as root: apt-get install {' '.join(wanted)}")
     install([*wanted, "libc6-dev"] if "gcc" in wanted else wanted, "the verification")
     if wanted := missing():
         raise SpinError(f"{' '.join(wanted)} was installed, but is not on PATH.")

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from tests.harness.torture.clustered import tortured
+from tests.harness.torture.clustered import tortured, with_cluster
 
+pytestmark = with_cluster
 SCENARIOS = ("node-cut", "galera-conflicts")
 
 

@@ -1,17 +1,13 @@
 """A virtual environment with the packages from outside, made once and kept in the user's cache."""
 
-import fcntl
 import hashlib
 import platform
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from harness.servers.debian_folder import cache_folder
+from harness.servers.downloads import cache_folder, download, one_at_a_time
 
 REQUIREMENTS = (
     "Django==6.0.10",  # the newest that all of them allow
@@ -43,21 +39,12 @@ def python_with_packages() -> str:
     return str(place / "bin" / "python")
 
 
-@contextmanager
-def one_at_a_time(place: Path) -> Iterator[None]:
-    """Hold the lock of a place in the cache; the kernel gives it back when its holder dies."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _make(place: Path) -> None:
-    _run(sys.executable, "-m", "virtualenv", "--quiet", "--clear", str(place))
-    _run(str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS)
+    python = str(place / "bin" / "python")
+    download(
+        [sys.executable, "-m", "virtualenv", "--quiet", "--clear", str(place)],
+        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS],
+        what_for="The packages from outside",
+        timeout=TIMEOUT,
+    )
     (place / "finished").touch()
-
-
-def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"

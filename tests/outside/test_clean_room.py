@@ -4,20 +4,17 @@ The project is that of docs/how-to/test-your-handlers.md, in an environment with
 the matrix runs this with each of them. ``CLEAN_ROOMS=5.2,6.0,6.1`` in the environment names other versions of Django.
 """
 
-import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import django
 import pytest
 
 from harness import ROOT
-from harness.servers.debian_folder import cache_folder
+from harness.servers.downloads import cache_folder, download, made_once
 from tests.newcomer import SETTINGS, Newcomer
 
 PAGE = ROOT / "docs/how-to/test-your-handlers.md"
@@ -26,11 +23,15 @@ NEEDED = ("cronsim", "time-machine>=3.6", "pytest", "pytest-django", "hatchling"
 """What the package needs besides Django, what the page needs, and what builds the wheel."""
 
 
+def environment() -> dict[str, str]:
+    """That of this process, without the folders in which it has found modules."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
 def run(*command: str | Path, folder: Path = ROOT) -> str:
     """What the command prints; its failure fails the test."""
-    kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
-        command, cwd=folder, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300
+        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -45,22 +46,20 @@ def django_version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def python(django_version: str) -> str:
     """The interpreter of an environment that is made once and kept."""
-    cache = cache_folder() / "clean-rooms"
-    cache.mkdir(parents=True, exist_ok=True)
     needed = (f"Django=={django_version}.*", *NEEDED)
     names = hashlib.sha256(" ".join(needed).encode()).hexdigest()[:8]
-    room = cache / f"python{sys.version_info[0]}.{sys.version_info[1]}-django{django_version}-{names}"
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not room.exists():
-            half_made = Path(tempfile.mkdtemp(dir=cache))
-            try:
-                run(sys.executable, "-m", "virtualenv", "--quiet", half_made)
-                pip = (half_made / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-                run(*pip, *needed)
-                half_made.rename(room)
-            finally:
-                shutil.rmtree(half_made, ignore_errors=True)
+    name = f"python{sys.version_info[0]}.{sys.version_info[1]}-django{django_version}-{names}"
+
+    def make(half_made: Path) -> None:
+        download(
+            [sys.executable, "-m", "virtualenv", "--quiet", "--clear", str(half_made)],
+            [str(half_made / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needed],
+            what_for=f"An environment with Django {django_version}",
+            timeout=600.0,
+            environment=environment(),
+        )
+
+    room = made_once(cache_folder() / "clean-rooms" / name, make)
     return str(room / "bin/python")
 
 

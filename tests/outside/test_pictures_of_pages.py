@@ -3,11 +3,13 @@
 import struct
 from pathlib import Path
 
+from harness.browser import programs
 from harness.pictures.__main__ import PHONE, PICTURES, WIDTH
 from tests.harness.making import make
 
 
 def test_it_takes_every_picture_that_is_there(tmp_path: Path) -> None:
+    programs()
     made = make("pictures", PICTURES=str(tmp_path))
     assert made.returncode == 0, made.stdout
     taken = {path.name: size_of(path) for path in tmp_path.iterdir()}

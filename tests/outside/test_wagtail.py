@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.servers.downloads import one_at_a_time
 from tests.newcomer import Newcomer
-from tests.outside.packages import one_at_a_time
 
 SETTINGS = """
 INSTALLED_APPS += ["django_delayed_tasks"]

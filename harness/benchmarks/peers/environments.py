@@ -4,7 +4,6 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from harness import ROOT
+from harness.servers.downloads import CannotBeHad, download
 
 LONGEST = 400.0
 """Seconds that an installation may take."""
@@ -96,9 +96,6 @@ def _once(place: Path, *commands: Sequence[str]) -> None:
 def _install(command: Sequence[str]) -> None:
     """Run one command to its end; raise NotMeasured with the last line that it printed if it fails."""
     try:
-        result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LONGEST)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotMeasured(f"installing failed: {error}") from error
-    if result.returncode:
-        lines = (result.stderr or result.stdout).strip().splitlines() or ["without a message"]
-        raise NotMeasured(f"installing failed: {lines[-1]}")
+        download(command, what_for="other queues", timeout=LONGEST)
+    except CannotBeHad as error:
+        raise NotMeasured(f"installing failed: {str(error).strip().splitlines()[-1]}") from error

@@ -15,7 +15,6 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import AddAction, CancelResult, NextState, RunOutcome
 from django_delayed_tasks.store.notices import CannotListen, mysql, wakeup
 from harness.servers.mysqlrouter import MySQLRouter, write_metadata
-from harness.servers.processes import ServerError
 from tests.complaints import numbers
 from tests.executor.parts import executing, handler_of
 from tests.listeners import listening
@@ -33,10 +32,7 @@ WITHOUT_WRITES = 10.0
 def started(is_splitting: bool = False) -> Iterator[MySQLRouter]:
     place = connections["node2"].settings_dict
     router = MySQLRouter(f"{place['HOST']}:{place['PORT']}", is_splitting)
-    try:
-        router.find()
-    except ServerError as error:
-        pytest.skip(str(error))
+    router.find()
     with connections["default"].cursor() as cursor:
         write_metadata(cursor.execute)
     try:

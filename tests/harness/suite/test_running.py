@@ -110,8 +110,8 @@ def test_the_longest_is_next(tmp_path: Path, order: list[str]) -> None:
 class FakeServer(HeldServer):
     """A server that answers, or is gone, as the test says."""
 
-    def __init__(self, address: str | None, gone: bool = False) -> None:
-        self.address, self.gone = address, gone
+    def __init__(self, address: str | None, gone: bool = False, said: str = "what it said") -> None:
+        self.address, self.gone, self.said = address, gone, said
 
     def url(self) -> str | None:
         return self.address
@@ -120,7 +120,7 @@ class FakeServer(HeldServer):
         return self.gone
 
     def text(self) -> str:
-        return "what it said"
+        return self.said
 
 
 def test_what_is_alone_has_its_server_for_itself(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from tests.harness.torture.clustered import tortured
+from tests.harness.torture.clustered import tortured, with_cluster
 
+pytestmark = with_cluster
 KEPT, PLANTED = "leader-cut", "leader-cut:asynchronous"
 """The planted fault: an add that is gone with the leader, which has answered it alone."""
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 from django.conf import settings
 
-from tests.harness.torture.clustered import tortured
+from tests.harness.torture.clustered import tortured, with_cluster
 
 __test__ = settings.DDT_DATABASE == "sqlite"  # it starts its own servers
+pytestmark = with_cluster
 
 KEPT = ("nodes", "nodes-in-turn")
 PLANTED = "nodes-in-turn:without-waiting"
