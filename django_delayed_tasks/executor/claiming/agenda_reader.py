@@ -14,12 +14,14 @@ from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, LevelKey, read_agenda
-from django_delayed_tasks.store.claiming.looks import KnownLevels, look
+from django_delayed_tasks.store.claiming.looks import KnownLevels, finds_other_levels, look
 from django_delayed_tasks.store.claiming.request import MARGIN, watermark
 from django_delayed_tasks.store.sql.lanes import LOOP
 
 QUICK = 0.003
 """Seconds by which full scans may exceed the quickest one while every reading is still a full scan."""
+RARELY, OFTEN = 100, 10
+"""How many times as long as a full scan the pause after it is: where looks find every task, and where they do not."""
 MAX_PAUSE_IDLE, MAX_PAUSE_BUSY = 2.0, 10.0
 """Seconds between two full scans at most, however slow they are: when idle, and while due tasks are being claimed."""
 
@@ -33,12 +35,11 @@ Each agenda is claimed from at least once, however old it is: with very many lev
 
 
 class FullScans:
-    """The full scans: how long the last two took, and when the next one is due.
+    """The full scans: how long the last two took, and when the next one is due."""
 
-    Slow ones take a hundredth of the time.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, pauses: int = RARELY) -> None:
+        """``pauses``: how many times as long as a slow one the pause after it is."""
+        self._pauses = pauses
         self._last = float("-inf")
         self._took = (0.0, 0.0)
         self._quickest = float("inf")
@@ -54,7 +55,7 @@ class FullScans:
         excess = min(self._took) - self._quickest
         if excess < QUICK:
             return 0.0
-        pause = min(100 * excess, MAX_PAUSE_IDLE if is_idle else MAX_PAUSE_BUSY)
+        pause = min(self._pauses * excess, MAX_PAUSE_IDLE if is_idle else MAX_PAUSE_BUSY)
         return max(0.0, self._last + pause - clock.monotonic())
 
 
@@ -69,7 +70,8 @@ class AgendaReader:
         self._alias = alias
         self.lookahead = lookahead
         self.clock = database_clock
-        self.scans = FullScans()
+        # Otherwise a task that becomes due at once on a level without others waits for the next full scan.
+        self.scans = FullScans(RARELY if finds_other_levels(alias) else OFTEN)
         self._last: Agenda | None = None
         self._last_began = clock.EPOCH
         self._seen: dict[LevelKey, float] = {}

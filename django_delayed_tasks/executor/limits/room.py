@@ -81,10 +81,11 @@ class LaneRoom:
         """Return how many tasks would find a thread, now or while they are being claimed.
 
         A task that waits for a thread has permits that another executor could use. A rate token counts from the claim
-        on, so of tasks with a rate no more than one waits.
+        on, so of tasks with a rate no more than one waits. Where the next thread that is free would run a task without
+        permits, one with permits may wait for it just as well: otherwise it would never find an idle one.
         """
         threads = self._options.threads - self._held.connecting.threads
         idle = max(0, threads - (self._held.unfinished - self._queue.waiting))
-        soon = self._in_threads.count
+        soon = max(self._in_threads.count, min(self._queue.unpermitted, 1))
         wanted = max(idle, min(soon, 1)) if handler.rate else idle + soon
         return wanted - self._queue.permitted

@@ -1,14 +1,16 @@
 """The local queue of the worker threads: claimed tasks, grouped into batches that are each run in one call.
 
 It has two lines, and threads take from both in turn, unless one has a task of a higher priority: tasks that hold
-permits must not wait behind all others, since another executor could use the permits. The batches of async handlers do
-not wait here: they are run on the event loop.
+permits must not wait behind all others, since another executor could use the permits. Nor are they overtaken by what
+is queued after them. The batches of async handlers do not wait here: they are run on the event loop.
 """
 
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
+from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Event, Lock
+from typing import NamedTuple
 
 from django_delayed_tasks.clock import monotonic
 from django_delayed_tasks.executor.held import Held
@@ -37,6 +39,17 @@ class BrokenBatches:
         return isinstance(task, ClaimedTask) and self._until.get(task.id, 0.0) > monotonic()
 
 
+class Waiting(NamedTuple):
+    """A batch that waits; ``number`` counts those that were queued before it."""
+
+    number: int
+    batch: Batch
+
+    @property
+    def priority(self) -> int:
+        return self.batch[0].priority
+
+
 class RunQueue:
     """The tasks that wait for a thread; thread-safe.
 
@@ -48,8 +61,9 @@ class RunQueue:
         self._held = held
         self._awaited = awaited
         self._tickets: SimpleQueue[bool] = SimpleQueue()  # True for each batch that waits, False to end a thread
-        self._batches: deque[Batch] = deque()
-        self._permitted: deque[Batch] = deque()
+        self._numbers = count()
+        self._batches: deque[Waiting] = deque()
+        self._permitted: deque[Waiting] = deque()
         self._is_turn_of_permitted = False
         self._broken = BrokenBatches()
         self._lock = Lock()
@@ -69,6 +83,11 @@ class RunQueue:
         """The number of tasks that wait here with permits."""
         return len(self._permitted)
 
+    @property
+    def unpermitted(self) -> int:
+        """The number of batches that wait here without permits."""
+        return len(self._batches)
+
     def put(self, tasks: Iterable[ClaimedTask]) -> None:
         """Queue tasks that may start; release them if the queue is closed."""
         batches = batches_of(tasks, self._broken)
@@ -86,7 +105,7 @@ class RunQueue:
         self._held.leave_batch(task.claim for task in tasks)
         self._put(([task] for task in tasks), self._batches)
 
-    def _put(self, batches: Iterable[Batch], line: deque[Batch]) -> None:
+    def _put(self, batches: Iterable[Batch], line: deque[Waiting]) -> None:
         with self._lock:
             if not self.closed.is_set():
                 codes = registry.async_codes
@@ -95,7 +114,7 @@ class RunQueue:
                         self._held.await_batch([task.claim for task in batch])
                         self._awaited.put(batch)
                     else:
-                        line.append(batch)
+                        line.append(Waiting(next(self._numbers), batch))
                         self._tickets.put(True)
                 return
         for batch in batches:
@@ -111,14 +130,19 @@ class RunQueue:
         """Remove and return the batch whose turn it is; there is one for each ticket."""
         while True:
             try:
-                return (self._next_line() if self._permitted else self._batches).popleft()
+                return (self._next_line() if self._permitted else self._batches).popleft().batch
             except IndexError:  # another thread has just taken the last one of the line
                 continue
 
-    def _next_line(self) -> deque[Batch]:
+    def _next_line(self) -> deque[Waiting]:
         if self._batches:
-            others, permitted = self._batches[0][0].priority, self._permitted[0][0].priority
-            self._is_turn_of_permitted = permitted > others or (permitted == others and not self._is_turn_of_permitted)
+            others, permitted = self._batches[0], self._permitted[0]
+            if permitted.priority == others.priority:
+                self._is_turn_of_permitted = not self._is_turn_of_permitted
+            else:
+                # Otherwise a flow of others would hold up the permits, and the lanes, which claim few ahead.
+                was_first = permitted.number < others.number
+                self._is_turn_of_permitted = permitted.priority > others.priority or was_first
             if not self._is_turn_of_permitted:
                 return self._batches
         return self._permitted

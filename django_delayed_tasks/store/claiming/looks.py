@@ -178,3 +178,8 @@ def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) ->
 
 _Way = Callable[[CursorWrapper, Dialect, KnownLevels], _LookResult]
 _WAYS: dict[str, _Way] = {"postgresql": _with_gaps, "mysql": _in_use_only}
+
+
+def finds_other_levels(alias: str) -> bool:
+    """Return whether a look also finds tasks of levels that had none when the agenda was last read."""
+    return _WAYS.get(connections[alias].vendor) is not _in_use_only

@@ -116,3 +116,55 @@ class TestCommittedLate:
         bench.poller.poll()
         bench.poller.poll()
         assert bench.numbers == ["late"]
+
+
+@pytest.mark.per_database
+class TestOnALevelWithoutOthers:
+    """Looks at the known levels do not find such a task on MariaDB and MySQL, where full scans are made more often."""
+
+    def test_is_found_soon_where_full_scans_are_slow(self, make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        bench = make_bench()
+        handler_of(lambda task: None)
+        seconds = [clock.monotonic()]
+        monkeypatch.setattr(clock, "monotonic", lambda: seconds[0])
+        bench.poller.poll()
+        full_scans_take(bench, 0.02)
+        add("at once")
+        assert bench.poller.poll() <= 0.2 or bench.numbers
+        seconds[0] += 0.2
+        bench.poller.poll()
+        assert bench.numbers == ["at once"]
+
+    def test_is_found_soon_beside_a_flow(self, make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of a higher priority, for example."""
+        bench = make_bench(threads=1, batch_size=1)
+        handler_of(lambda task: None)
+        for number in range(9):
+            add(str(number))
+        seconds = [clock.monotonic()]
+        monkeypatch.setattr(clock, "monotonic", lambda: seconds[0])
+        bench.poller.poll()
+        full_scans_take(bench, 0.02)
+        add("urgent", priority=10)
+        for _ in range(4):
+            bench.finish(bench.delivered[-len(bench.held) :])
+            seconds[0] += 0.06
+            bench.poller.poll()
+        assert "urgent" in bench.numbers
+
+    def test_full_scans_take_a_tenth_of_the_time_at_most(
+        self, make_bench: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And a hundredth where looks find such a task."""
+        bench = make_bench()
+        now = clock.monotonic()
+        monkeypatch.setattr(clock, "monotonic", lambda: now)
+        full_scans_take(bench, 0.02)
+        pause = bench.poller.reader.seconds_until_full_scan()
+        assert pause == pytest.approx(0.2 if connection.vendor == "mysql" else 2.0)
+
+
+def full_scans_take(bench: Bench, excess: float) -> None:
+    """Note full scans that take longer than the quickest one."""
+    for took in (0.0, excess, excess):
+        bench.poller.reader.scans.note(clock.monotonic(), took)

@@ -12,6 +12,7 @@ from django_delayed_tasks.executor.limits.room import CLAIMS, WINDOW, ExpectedEn
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
+from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.executor.limits.parts import LanesBench, add_some, limited
@@ -47,6 +48,43 @@ def test_none_for_threads_that_unlimited_runs_hold(busy: LanesBench, later: Late
     assert busy.held.wake_lanes.is_set(), "a thread is free"
     busy.tick()
     assert busy.numbers == ["other 1", "0"]
+
+
+LIMITS: list[dict[str, Any]] = [
+    {"max_concurrent": 5},
+    {"max_concurrent": 1, "concurrency_key": lambda self, task: task.biz_num},
+    {"rate": "5/h"},
+    {"pool": "proxies"},
+]
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=["slots", "keys", "rate", "pool"])
+@pytest.mark.parametrize("priority", [0, 1])
+def test_one_waits_for_a_thread_that_would_run_another_task(
+    make_bench: MakeBench, later: Later, limits: dict[str, Any], priority: int
+) -> None:
+    """Threads that are never idle, since unlimited tasks were claimed ahead for them, run it next."""
+    Pool("proxies").add("a")
+    bench = make_bench(threads=2)
+    bench.poller.claim_size._target = 10  # runs have been short
+    limited("other")
+    add_some(20, "other", "other ")
+    bench.poller.poll()
+    assert [next_number(bench), next_number(bench)] == ["other 0", "other 1"]
+    limited(**limits)
+    add_some(3, priority=priority)
+    later(0.3)
+    bench.lease.renew()
+    bench.turn()
+    assert bench.queue.permitted == 1, "no more of them than find a thread"
+    assert next_number(bench) == "0"
+
+
+def next_number(bench: LanesBench) -> str:
+    """Return the number of the task that the next thread takes."""
+    running = bench.queue.get()
+    assert running
+    return running.tasks[0].biz_num
 
 
 def test_the_lanes_sleep_while_no_task_of_theirs_lacks_a_thread(busy: LanesBench) -> None:
@@ -183,6 +221,16 @@ def test_a_higher_priority_comes_first_in_both_kinds() -> None:
     queue.put([replace(a_task(2), priority=2)])
     taken = [run.tasks[0].id for _ in range(5) if (run := queue.get())]
     assert taken == [10, 11, 0, 1, 2]
+
+
+def test_a_lower_priority_is_not_overtaken_by_what_is_queued_later() -> None:
+    """Its permits would be held, and the lanes would claim nothing else, for as long as a flow of others goes on."""
+    queue = a_queue()
+    queue.put([replace(a_task(0), priority=1)])
+    queue.put_permitted([a_task(10), replace(a_task(11), priority=2)])
+    queue.put(replace(a_task(number), priority=1) for number in (1, 2))
+    taken = [run.tasks[0].id for _ in range(5) if (run := queue.get())]
+    assert taken == [0, 10, 11, 1, 2]
 
 
 def test_of_one_kind_alone() -> None:
