@@ -23,7 +23,6 @@ from django_delayed_tasks.store.notices import CannotListen, Notice
 
 SUFFIX: Final = "-notices"
 _NAME: Final = re.compile(r"[0-9]+-[0-9a-f]{8}")
-_ROOT: Final = 0
 
 
 def can_notify(alias: str) -> bool:
@@ -75,7 +74,7 @@ def _opened(path: str) -> Iterator[int]:
 def _is_strangers(path: str, owner: int) -> bool:
     """Return whether the owner of the folder is none who can do as they like with the database anyway."""
     beside = (path.removesuffix(SUFFIX), os.path.dirname(path))
-    return owner not in (os.geteuid(), _ROOT) and owner not in [os.stat(one).st_uid for one in beside]
+    return owner not in (os.geteuid(), 0) and owner not in [os.stat(one).st_uid for one in beside]
 
 
 def _listeners(path: str, folder: int) -> Iterator[socket.socket]:
