@@ -12,13 +12,13 @@ from django_delayed_tasks.fields import CODE_LENGTH
 from django_delayed_tasks.handlers.base import TaskHandler, code_of
 from django_delayed_tasks.handlers.named_code import task_named
 from django_delayed_tasks.handlers.registry import find
-from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.redaction import FUNCTION
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
-logger = logger_of("django_delayed_tasks")
+logger = Log("django_delayed_tasks")
 
 USING = "using"
 """The key of what the caller has changed about the function's task with ``using``."""

@@ -12,9 +12,9 @@ from django_delayed_tasks.handlers import discovery
 from django_delayed_tasks.handlers.base import TaskHandler, built
 from django_delayed_tasks.handlers.discovery import Found, LoadProblem
 from django_delayed_tasks.handlers.validation import checked, name_of
-from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.support.logs import Log
 
-logger = logger_of("django_delayed_tasks")
+logger = Log("django_delayed_tasks")
 
 # Two locks: a module that is being imported registers its handlers while its import lock is held, so a thread that
 # holds the registration lock must never import.

@@ -8,8 +8,9 @@ import time
 from typing import Any, Final, NoReturn
 
 from django_delayed_tasks.management.importing.moving import NotMoved, in_json
+from django_delayed_tasks.support.logs import Log
 
-logger = logging.getLogger("django_delayed_tasks.celery")
+logger = Log("django_delayed_tasks.celery")
 PAUSE: Final = 60
 """The seconds until a message that was kept is tried again."""
 CANVAS: Final = {"chain": "chain", "chord": "chord", "callbacks": "link", "errbacks": "link_error"}

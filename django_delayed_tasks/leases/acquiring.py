@@ -27,9 +27,9 @@ from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, Grant, WantedResource
 from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.transactions import in_transaction, is_in_test_case, is_transient
-from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.support.logs import Log
 
-logger = logger_of(__name__)
+logger = Log(__name__)
 
 TRIES: Final = 5
 """The number of times that a contender outside the wait queue tries another free resource when one was taken first."""

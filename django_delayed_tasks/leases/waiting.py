@@ -14,7 +14,7 @@ from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import WantedResource
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.support.logs import Log
 
 MIN_PAUSE: Final = 0.02
 """Seconds between two looks at least: each is a statement."""
@@ -62,7 +62,7 @@ class Pauses:
         return max(pause, MIN_PAUSE) * random.uniform(0.8, 1.0)
 
 
-logger = logger_of(__name__)
+logger = Log(__name__)
 
 _lock = Lock()
 _here: dict[tuple[str, WantedResource], list[Pauses]] = {}

@@ -25,9 +25,9 @@ from django_delayed_tasks.store.sql.transactions import (
     in_one_write,
     read_rows,
 )
-from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.support.logs import Log
 
-logger = logger_of(__name__)
+logger = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Loggers whose lines cannot be forged, and that do not raise in threads that must not end.
+"""The log: its lines cannot be forged, and what it does not take ends nothing.
 
-What a project's filter raises is printed, as ``Handler.handleError`` does.
+What a project's filter or handler raises is printed, as ``Handler.handleError`` does.
 """
 
 import logging

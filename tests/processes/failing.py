@@ -1,5 +1,8 @@
 """Handlers that raise with data in their variables, and that print."""
 
+import logging
+import sys
+import warnings
 from datetime import timedelta
 from typing import Any
 
@@ -27,3 +30,17 @@ class Printing(TaskHandler):
     def handle(self, task: Any) -> None:
         print(f"printed for {task.biz_num}")
         pass_gate(task.biz_num)
+
+
+class Outspoken(TaskHandler):
+    """It uses its output in all the ways there are."""
+
+    biz_code = "outspoken"
+
+    def handle(self, task: Any) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            print(f"for {task.biz_num}", "a line", file=stream, flush=True)
+            stream.buffer.write(b"bytes\n" * 10_000)
+            stream.flush()
+        warnings.warn("seen", stacklevel=1)
+        logging.getLogger(__name__).error("logged")

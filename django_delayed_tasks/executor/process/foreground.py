@@ -25,10 +25,7 @@ from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.schedules.find import count_due
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.durations import listed
-from django_delayed_tasks.support.logs import logger_of
 from django_delayed_tasks.support.visible import visible
-
-logger = logger_of(__name__)
 
 RESTART = 75
 """Exit code of a process that must be restarted, as when too many threads hang (EX_TEMPFAIL of sysexits.h)."""

@@ -1,6 +1,7 @@
 """A small HTTP server for probes and metrics, on a port or on a Unix socket, in threads of its own."""
 
 import errno
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -77,10 +78,17 @@ class PageServer:
 
 def _server(address: Address, handler: type[BaseHTTPRequestHandler]) -> BaseServer:
     if isinstance(address, Path):
-        address.unlink(missing_ok=True)  # of a process that crashed
+        _remove_socket(address)
         return _UnixServer(str(address), handler)
     family = getaddrinfo(*address, type=SOCK_STREAM)[0][0]
     return (_IPv6Server if family == AF_INET6 else _Server)(address, handler)
+
+
+def _remove_socket(path: Path) -> None:
+    """Remove the socket of a process that crashed; a file that is no socket stays, and is in the way."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink()
 
 
 class _BoundedMixIn(ThreadingMixIn):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.process.foreground import RESTART, StopSignals
-from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.support.logs import Log
 
-logger = logger_of(__name__)
+logger = Log(__name__)
 
 HEALTHY_AFTER = 60.0
 """Seconds that a process must live for its crash to count as the first of a new series, and that it may not answer."""

@@ -5,7 +5,7 @@ from collections.abc import Container
 from datetime import timedelta
 from typing import Any, cast
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -14,13 +14,14 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar
 from django_delayed_tasks.management.shared import confirm, refuse_unknown, text_of
+from django_delayed_tasks.management.streams import SteadyCommand
 from django_delayed_tasks.management.tasks.arguments import span
 from django_delayed_tasks.store.acceptance import known_code
 from django_delayed_tasks.store.records.purging import ALL, count_old, purge
 from django_delayed_tasks.store.sql.portions import MAX_PURGED
 
 
-class Command(BaseCommand):
+class Command(SteadyCommand):
     """Deletes runs of the history in small transactions, as executors do; live tasks are not touched."""
 
     help = "Delete runs that ended long ago from the history, in small transactions."

@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError, Error
 from django.utils.translation import gettext as _
 
@@ -13,10 +13,11 @@ from django_delayed_tasks.exceptions import InvalidTask, ResourceUnavailable
 from django_delayed_tasks.leases import Mutex, mutex
 from django_delayed_tasks.management.guarded import LOST, GuardedCommand
 from django_delayed_tasks.management.shared import refuse_unknown, require_main_thread, text_of
+from django_delayed_tasks.management.streams import SteadyCommand
 from django_delayed_tasks.support.visible import visible_lines
 
 
-class Command(BaseCommand):
+class Command(SteadyCommand):
     """Runs a command while holding a mutex.
 
     Exit codes: the command's own, or 128 + n if signal n ended it; 75 if another process holds the mutex (EX_TEMPFAIL

@@ -9,7 +9,7 @@ from dataclasses import fields
 from io import StringIO, TextIOWrapper
 from typing import Any, TextIO
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
+from django.core.management.base import CommandError, CommandParser, OutputWrapper
 from django.db import Error, connections
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -26,6 +26,7 @@ from django_delayed_tasks.handlers import discovery, get_task_handlers, registry
 from django_delayed_tasks.management import probing
 from django_delayed_tasks.management.reloading import run_with_reloader
 from django_delayed_tasks.management.shared import migrate_first, padded, refuse_unknown, require_main_thread
+from django_delayed_tasks.management.streams import SteadyCommand
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.visible import visible_lines
 
@@ -36,7 +37,7 @@ NO_MODULES = gettext_lazy("none: no installed app has a module task_handlers, an
 NONE_IN_MODULES = gettext_lazy("none: %(modules)s registers no handler, and TASK_HANDLERS names none")
 
 
-class Command(BaseCommand):
+class Command(SteadyCommand):
     """Runs an executor, or several under a supervisor; options left out come from ``DELAYED_TASKS``.
 
     Exit codes: 0 after a graceful stop, 1 if it could not start, or has left runs behind, 75 if too many threads hang:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import Error
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -15,6 +15,7 @@ from django_delayed_tasks.api import database
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.announcing import unnamed
 from django_delayed_tasks.management.shared import text_of
+from django_delayed_tasks.management.streams import SteadyCommand
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
 from django_delayed_tasks.stats.findings import codes_without_handler, limited_text, tasks_text
 from django_delayed_tasks.stats.limits import Limited
@@ -27,7 +28,7 @@ MAX_QUEUES = 3
 """The most queues, or codes, that are named for each problem: it is one line."""
 
 
-class Command(BaseCommand):
+class Command(SteadyCommand):
     """Tells whether tasks are run in time: the exit code is 0 if they are, 1 if not, 3 if that cannot be known."""
 
     help = "Say by the exit code and one line whether tasks run in time."

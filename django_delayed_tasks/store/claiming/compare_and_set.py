@@ -23,9 +23,9 @@ from django_delayed_tasks.store.sql.transactions import (
     is_lock_timeout,
     is_transient_at_once,
 )
-from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.support.logs import Log
 
-logger = logger_of(__name__)
+logger = Log(__name__)
 
 LOCK_WAIT: Final = 1
 """Seconds that a claim waits for a locked row, on MariaDB and MySQL."""

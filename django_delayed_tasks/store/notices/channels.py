@@ -7,9 +7,9 @@ from django.db import connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.notices import Notice, mysql, postgres, sqlite
-from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.support.logs import Log
 
-logger = logger_of(__name__)
+logger = Log(__name__)
 
 SILENCE: Final = 60.0
 """Seconds for which no notice is sent after one has failed: the database may not allow it."""

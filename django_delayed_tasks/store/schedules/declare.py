@@ -17,10 +17,10 @@ from django_delayed_tasks.store.sql.fences import fence
 from django_delayed_tasks.store.sql.tables import CARRIED, FAILED, PAUSED, PENDING, RESET_COUNTS, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically
 from django_delayed_tasks.store.validation import Schedule
-from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.triggers import parse
 
-logger = logger_of(__name__)
+logger = Log(__name__)
 
 NUM = "recurring"
 """The ``biz_num`` of the task that a handler's trigger creates."""

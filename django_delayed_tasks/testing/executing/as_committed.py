@@ -12,10 +12,10 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks.store.sql.transactions import is_in_test_case
-from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.vendors import vendor_of
 
-logger = logger_of(__name__)
+logger = Log(__name__)
 
 _OF_SAVEPOINTS = ("SAVEPOINT", "RELEASE", "ROLLBACK")
 

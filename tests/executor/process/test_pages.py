@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.process import pages
 from django_delayed_tasks.executor.process.pages import PLAIN, Page, PageServer, ask
 from tests.waiting import wait_until
@@ -182,3 +183,18 @@ def test_other_pages_are_not_found(serve: Serve, tmp_path: Path) -> None:
     serve(tmp_path / "socket")
     code, body = ask(tmp_path / "socket", "/other")
     assert (code, body) == (404, b"There are: /livez\n")
+
+
+def test_only_a_socket_makes_room_for_a_unix_socket(serve: Serve, tmp_path: Path) -> None:
+    precious, link = tmp_path / "precious", tmp_path / "link"
+    precious.write_text("precious")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "other"))
+    link.symlink_to(tmp_path / "other")
+    for path in (precious, link):
+        with pytest.raises(TaskException, match="cannot listen on"):
+            serve(path)
+    assert precious.read_text() == "precious"
+    assert link.is_symlink()
+    serve(tmp_path / "other")  # of a process that crashed
+    assert ask(tmp_path / "other", "/livez")[0] == 200

@@ -1,5 +1,6 @@
 """What makes executors in other processes hear of tasks: each commit that makes one claimable soon, once."""
 
+import logging
 from datetime import timedelta
 from threading import Event
 from typing import Any
@@ -100,3 +101,19 @@ class TestSaying:
         add("2")
         assert Task.objects.count() == 2
         assert channels._silent_until["default"] > clock.monotonic()
+
+    def test_a_log_that_raises_is_no_error_either(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The caller would think that its task, which is committed, was not added."""
+        monkeypatch.setattr(channels, "_silent_until", {})
+        monkeypatch.setattr(channels, "_channel", lambda alias: Broken)
+        refusing = logging.Handler()
+        monkeypatch.setattr(refusing, "emit", lambda record: 1 / 0)
+        caplog.set_level(logging.INFO, channels.__name__)
+        logging.getLogger().addHandler(refusing)
+        try:
+            add("1")
+        finally:
+            logging.getLogger().removeHandler(refusing)
+        assert Task.objects.count() == 1
