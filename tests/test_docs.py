@@ -9,7 +9,6 @@ import tomllib
 from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
 from dataclasses import fields
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,8 @@ from django_delayed_tasks.models import (
     Waiter,
 )
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from harness.benchmarks.figures import PRODUCT, Figure, read
+from harness.benchmarks import summary
+from harness.benchmarks.figures import read
 from harness.site.constants import constants
 from tests import pages
 from tests.pages import PACKAGE, README, ROOT, names, rows
@@ -269,24 +269,12 @@ def test_the_readme_fits_in_150_lines() -> None:
 
 @pytest.mark.parametrize("readme", [README, README.with_suffix(".zh-CN.md")], ids=lambda page: page.name)
 def test_figures_of_the_readme_are_those_of_its_proofs(readme: Path) -> None:
-    lateness = {
-        unit: (medians("lateness", "known ahead", unit), medians("lateness", "added at once", unit))
-        for unit in ("ms p99", "early starts")
-    }
-    drained = medians("drain", "plain, 1 process", "tasks/s")
-    rates = [round(rate, -3) for rate in (min(drained), max(drained))]
-    milliseconds = [ceil(max(values) * 10) / 10 for values in lateness["ms p99"]]
-    proven = [*(f"{number:,.0f}" for number in (*rates, *survived())), *map(str, milliseconds)]
-    assert set(proven) <= set(re.findall(r"\d[\d,.]*(?<=\d)", readme.read_text()))
-    assert lateness["early starts"] == ([0.0] * 4, [0.0] * 4)
-
-
-def medians(case: str, variant: str, unit: str) -> list[float]:
-    """Return the medians of a figure of this library on the four databases."""
     figures, _ = read(ROOT / "docs/benchmarks/results.json")
-    databases = ("sqlite", "mariadb", "postgres", "mysql")
-    spreads = [figures.spread(Figure(case, database, PRODUCT, variant, unit)) for database in databases]
-    return [spread.median for spread in spreads if spread]
+    rates = [round(rate, -3) for rate in (min(summary.rates(figures)), max(summary.rates(figures)))]
+    late = [summary.latest(figures, variant) for variant in ("known ahead", "added at once")]
+    proven = {*(f"{number:,.0f}" for number in (*rates, *survived())), *map(str, late)}
+    assert proven <= set(re.findall(r"\d[\d,.]*(?<=\d)", readme.read_text()))
+    assert summary.early(figures) == 0
 
 
 def survived() -> tuple[int, int]:
