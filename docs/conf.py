@@ -57,6 +57,7 @@ html_theme = "furo"
 pygments_dark_style = "a11y-high-contrast-dark"  # every color of it has a contrast of 7 to 1 or more
 html_title = f"{project} {version}"
 html_static_path = ["_static"]
+html_search_scorer = "harness/site/scorer.js"
 html_extra_path = ["_extra"]
 html_css_files = ["site.css"]
 html_copy_source = False

@@ -144,7 +144,8 @@ def commands(block: Block) -> list[str]:
     """Return the commands in it; an unknown program is an error of the page."""
     if block.language != "sh":
         return []
-    return [line for line in block.text.splitlines() if not line.startswith(DONE_BEFORE)]
+    lines = block.text.replace("\\\n", "").splitlines()  # a backslash continues a line, as in a shell
+    return [line for line in lines if not line.startswith(DONE_BEFORE)]
 
 
 def arguments(command: str, python: str = sys.executable) -> list[str]:

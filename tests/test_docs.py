@@ -33,6 +33,8 @@ from django_delayed_tasks.models import (
     Waiter,
 )
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from harness.benchmarks import summary
+from harness.benchmarks.figures import read
 from harness.site.constants import constants
 from tests import pages
 from tests.pages import PACKAGE, README, ROOT, names, rows
@@ -261,8 +263,36 @@ def test_data_migrations_depend_on_the_latest_migration() -> None:
         assert f'("{PACKAGE}", "{latest}")' in (ROOT / "docs" / page).read_text()
 
 
-def test_the_readme_fits_in_180_lines() -> None:
-    assert len(README.read_text().splitlines()) <= 180
+def test_the_readme_fits_in_150_lines() -> None:
+    assert len(README.read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("readme", [README, README.with_suffix(".zh-CN.md")], ids=lambda page: page.name)
+def test_figures_of_the_readme_are_those_of_its_proofs(readme: Path) -> None:
+    figures, _ = read(ROOT / "docs/benchmarks/results.json")
+    rates = [round(rate, -3) for rate in (min(summary.rates(figures)), max(summary.rates(figures)))]
+    late = [summary.latest(figures, variant) for variant in ("known ahead", "added at once")]
+    proven = {*(f"{number:,.0f}" for number in (*rates, *survived())), *map(str, late)}
+    assert proven <= set(re.findall(r"\d[\d,.]*(?<=\d)", readme.read_text()))
+    assert summary.early(figures) == 0
+
+
+def survived() -> tuple[int, int]:
+    """Return how many faults on clusters the pages on clusters report, and how many tasks."""
+    cluster, patroni = ROOT / "docs/how-to/cluster.md", ROOT / "docs/how-to/patroni.md"
+    galera = [(row[1], row[3]) for row in rows(cluster, "What was tested") if row[0].isdecimal()]
+    others = (
+        r"in ten minutes with (\d+) faults, .* 0 of ([\d,]+) tasks lost",
+        r"with (\d+) faults, 0 of (\S+) tasks were lost",
+    )
+    found = [
+        pair
+        for page, pattern in zip((cluster, patroni), others, strict=True)
+        for pair in re.findall(pattern, " ".join(page.read_text().split()))
+    ]
+    assert len(found) == 2
+    faults, tasks = zip(*galera, *found, strict=True)
+    return sum(map(int, faults)), sum(int(count.replace(",", "")) for count in tasks)
 
 
 @every_page

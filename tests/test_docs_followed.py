@@ -1,13 +1,15 @@
 """The pages that can be followed step by step are followed, as real commands in a fresh project on SQLite."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import django
 import pytest
 from django.conf import settings
 
-from tests.newcomer import Newcomer
-from tests.pages import README, ROOT
+from tests.newcomer import SETTINGS, Newcomer
+from tests.pages import README, ROOT, blocks
 
 DOCS = ROOT / "docs"
 
@@ -23,14 +25,33 @@ def test_a_command_that_fails_fails_the_page(tmp_path: Path) -> None:
 def test_readme_leads_to_a_running_task(tmp_path: Path) -> None:
     newcomer = Newcomer(tmp_path)
     newcomer.run("django-admin startproject mysite .")
+    newcomer.run("python manage.py startapp shop")
     newcomer.follows(README)
 
-    newcomer.types("from shop.services import *; place_order('A-1'); grant_more_time('A-1'); pay_order('A-1')")
-    newcomer.types("from shop.task_handlers import *; cancel_unpaid_order.schedule('A-2')")
-    drained = newcomer.run("python manage.py starttask --drain")
+    newcomer.types("from shop.services import *; [place_order(number) for number in ('A-1', 'A-2', 'A-3')]")
+    newcomer.types("from shop.services import *; grant_more_time('A-1'); pay_order('A-2')")
+    listed = newcomer.run("python manage.py tasks list --code cancel-unpaid-order --format json")
+    first, second = sorted(json.loads(listed), key=lambda task: task["biz_num"])
+    assert (first["biz_num"], second["biz_num"]) == ("A-1", "A-3")
+    assert first["when"] > second["when"]
 
-    assert "Order A-2 was not paid: cancelled." in drained
-    assert "Drained: 1 run in" in drained
+
+def test_readme_leads_to_the_options_of_sqlite(tmp_path: Path) -> None:
+    newcomer = Newcomer(tmp_path)
+    newcomer.run("django-admin startproject mysite .")
+    newcomer.append("mysite/settings.py", SETTINGS.replace(', "shop"', ""))
+    warned = newcomer.run("python manage.py migrate")
+    for option, value in tutorial_options().items():
+        assert f"['{option}'] = '{value}'" in warned
+
+
+def tutorial_options() -> dict[str, str]:
+    """Return the options of SQLite that the tutorial sets."""
+    [settings] = [block for block in blocks(DOCS / "tutorial/first-task.md") if block.file == "mysite/settings.py"]
+    names: dict[str, Any] = {"INSTALLED_APPS": [], "DATABASES": {"default": {}}}
+    exec(settings.text, names)
+    options: dict[str, str] = names["DATABASES"]["default"]["OPTIONS"]
+    return options
 
 
 def test_tutorial_cancels_the_unpaid_order_alone(tmp_path: Path) -> None:

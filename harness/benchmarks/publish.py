@@ -9,12 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.benchmarks import cases, report, series
+from harness.benchmarks import cases, report, series, summary
 from harness.benchmarks.figures import Figures, read
 
 FOLDER = Path("docs/benchmarks")
 BEFORE = FOLDER / "limits-before.json"
 """Figures of limits before lanes, which cannot be measured any more: its "about" says where they come from."""
+
+PLOTS = {
+    "drain": "Tasks per second, next to a lean pipeline and other queues",
+    "lateness": "Milliseconds late: median, 99th percentile and latest, on four databases and next to Celery",
+}
+"""The plots below the summary, and what they show."""
 
 
 def publish(figures: Figures, about: Mapping[str, Any], folder: Path = FOLDER) -> list[Path]:
@@ -31,12 +37,15 @@ def publish(figures: Figures, about: Mapping[str, Any], folder: Path = FOLDER) -
 
 
 def page(figures: Figures, about: Mapping[str, Any]) -> str:
-    """Return both tables, and what they were measured on."""
+    """Return the summary with its plots, both tables, and what they were measured on."""
     measured = {figure.case for figure in figures.values}
     goals = [goal for name in cases.NAMES if name in measured for goal in cases.case_of(name).GOALS]
     return "\n".join(
         [
-            "# Results of the benchmarks", "", machine(about, figures), "",
+            "# Results: throughput and lateness", "",
+            *(paragraph for one in summary.sentences(figures, goals) for paragraph in (wrapped(one), "")),
+            *(line for plot, alt in PLOTS.items() for line in (f"![{alt}]({plot}.svg)", "")),
+            machine(about, figures), "",
             "## Goals", "", report.goals_table(goals, figures), "",
             "## Figures", "", report.figures_table(figures), "",
         ]
@@ -51,7 +60,12 @@ def machine(about: Mapping[str, Any], figures: Figures) -> str:
     times = many if few == many else f"{few} to {many}"
     quick = " A quick run: a tenth of the usual size, rough figures." if about["quick"] else ""
     text = f"Measured {times} on {about['processors']} processors with {', '.join(versions)}.{quick}"
-    return textwrap.fill(text, 120, break_on_hyphens=False)
+    return wrapped(text)
+
+
+def wrapped(text: str) -> str:
+    """Return a paragraph in lines of the width of the documentation."""
+    return textwrap.fill(text, 120, break_on_hyphens=False, break_long_words=False)
 
 
 def times_of(repeats: int) -> str:

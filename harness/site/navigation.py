@@ -1,6 +1,6 @@
-"""The navigation of the site: the pages that an index page lists are below it, each under the heading of its list.
+"""The navigation of the site: below an index page are the pages that its list has, each under the heading of its list.
 
-So the pages stay plain Markdown, and a page that an index lists is in the navigation.
+So the pages stay plain Markdown, and a page that is listed is in the navigation.
 """
 
 import re
@@ -10,7 +10,12 @@ from posixpath import normpath
 
 from sphinx.application import Sphinx
 
-INDEXES = ("docs/index", "docs/examples/README", "docs/decisions/README")
+LISTS = {
+    "docs/index": "docs/contents",
+    "docs/examples/README": "docs/examples/README",
+    "docs/decisions/README": "docs/decisions/README",
+}
+"""The page that lists the pages below an index page."""
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 # The link at the beginning of a bullet, whose text is the entry, or of a row, where the title of the page is.
 BULLET = re.compile(r"^- \[([^]]+)]\(([^)#\s]+)\.md\)", re.MULTILINE)
@@ -19,8 +24,11 @@ ROW = re.compile(r"^\| \[[^]]+]\(([^)#\s]+)\.md\)", re.MULTILINE)
 
 def add_tables_of_contents(app: Sphinx, name: str, source: list[str]) -> None:
     """Append a hidden table of contents for each section to the source of an index page."""
-    if name in INDEXES:
-        source[0] += "".join(table(name, title, text) for title, text in sections(source[0]))
+    if name in LISTS:
+        listing = app.env.doc2path(LISTS[name])
+        app.env.note_dependency(str(listing))
+        text = listing.read_text(encoding="utf-8")
+        source[0] += "".join(table(name, title, section) for title, section in sections(text))
 
 
 def sections(text: str) -> Iterator[tuple[str, str]]:

@@ -104,7 +104,7 @@ def help_text(command: BaseCommand, name: str) -> str:
     """Return the help of a command."""
     command.suppressed_base_arguments = SHARED_OPTIONS
     parser: ArgumentParser = command.create_parser("manage.py", name)
-    parser.formatter_class = partial(DjangoHelpFormatter, width=100)
+    parser.formatter_class = partial(DjangoHelpFormatter, width=94)
     return parser.format_help().rstrip()
 
 

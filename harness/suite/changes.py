@@ -50,6 +50,7 @@ DEPENDS: Mapping[str, Collection[str]] = {
     "tests/outside/test_pictures_of_pages.py": (*CHROMIUM, "docs/images", "harness/pictures"),
     "tests/outside/test_site.py": (*PACKAGE, *PAGES),
     "tests/outside/test_site_in_browser.py": (*CHROMIUM, *PAGES),
+    "tests/outside/test_site_search.py": (*PACKAGE, *PAGES),
     "tests/outside/test_wagtail.py": PACKAGE,
 }
 """The model, and the files of tests that start clusters or need packages from outside, Chromium, a wheel, the built

@@ -108,7 +108,11 @@ PARTS: dict[str, tuple[str, ...]] = {
     "races": ("tests/races", "tests/recurring"),
     "executor": ("tests/executor",),
     "browser": ("tests/outside/test_browser.py",),
-    "site": ("tests/outside/test_site.py", "tests/outside/test_site_in_browser.py"),
+    "site": (
+        "tests/outside/test_site.py",
+        "tests/outside/test_site_in_browser.py",
+        "tests/outside/test_site_search.py",
+    ),
     "outside": ("tests/outside",),
     "scripts": (
         "tests/harness/scripts",

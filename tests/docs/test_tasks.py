@@ -35,6 +35,19 @@ def add(code: str, *numbers: str) -> None:
         add_task(Task(biz_code=code, biz_num=number, when=DAY))
 
 
+def test_first_page() -> None:
+    promotion = Promotion.objects.create(ends_at=timezone.now() + DAY)
+    with shown("index.md", Promotion=Promotion) as page:
+        page.run()
+    assert [run.get_outcome_display() for run in page["end_promotion"].runs("12")] == ["cancelled"]
+    page["end_promotion"].schedule(promotion.pk, 3 * DAY)
+    page["end_promotion"].reschedule(promotion.pk, 5 * DAY)
+    assert run_until(5 * DAY - MINUTE).outcomes == []
+    assert [outcome for *_, outcome in run_until(5 * DAY).outcomes] == [DONE]
+    promotion.refresh_from_db()
+    assert not promotion.active
+
+
 def test_cancel_and_reschedule() -> None:
     know("send-mail", "end-promotion")
     noon = timezone.now() + 2 * DAY

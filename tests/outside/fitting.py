@@ -27,7 +27,9 @@ frame.onload = () => {
     const shown = frame.contentDocument;
     const pictures = [...shown.images].filter(picture => picture.getClientRects().length);
     const missing = pictures.filter(picture => !picture.naturalWidth).map(picture => picture.src.slice(0, 200));
-    return [shown.documentElement.scrollWidth, missing];
+    const code = [...shown.querySelectorAll("div[class*='highlight-'] pre")];
+    const cut = code.filter(block => block.scrollWidth > block.clientWidth).map(block => block.innerText.slice(0, 100));
+    return [shown.documentElement.scrollWidth, missing, cut];
   });
   frame.remove();
   done(seen);
@@ -35,7 +37,8 @@ frame.onload = () => {
 document.body.append(frame);
 """
 """Open a page once, in a frame as wide as a screen and then as a phone, which takes a third of the time that windows
-take: for each width, how wide the page is and which of the pictures that it shows could not be loaded."""
+take: for each width, how wide the page is, which of the pictures that it shows could not be loaded, and the beginnings of
+the blocks of code that are wider than their column."""
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -70,7 +73,9 @@ def problems(folder: Path, pages: Sequence[Path]) -> dict[str, list[str]]:
 
 def told(chrome: Chrome, path: str) -> Iterator[str]:
     """Yield what is wrong with one page."""
-    for width, (wide, missing) in zip(WIDTHS, chrome.execute_async_script(LOOK, path, WIDTHS), strict=True):
+    for width, (wide, missing, cut) in zip(WIDTHS, chrome.execute_async_script(LOOK, path, WIDTHS), strict=True):
         if wide > width:
             yield f"{wide} pixels wide at {width}"
         yield from (f"no picture at {width}: {source}" for source in missing)
+        if width == max(WIDTHS):  # on a phone it scrolls
+            yield from (f"code is cut at {width}: {code}" for code in cut)

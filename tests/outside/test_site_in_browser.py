@@ -24,9 +24,11 @@ def test_every_page_fits_and_has_its_pictures(site: Path) -> None:
 
 def test_a_page_that_is_too_wide_or_lacks_a_picture_is_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    page.write_text('<!doctype html><div style="width: 500px">wide</div><img src="missing.png">')
-    [(at_screen, too_wide, at_phone)] = problems(tmp_path, [page]).values()
+    code = '<div class="highlight-python"><pre style="width: 9px; overflow: auto">import this</pre></div>'
+    page.write_text(f'<!doctype html><div style="width: 500px">wide</div><img src="missing.png">{code}')
+    [(at_screen, cut, too_wide, at_phone)] = problems(tmp_path, [page]).values()
     assert at_screen.startswith("no picture at 1280: http://127.0.0.1:")
+    assert cut == "code is cut at 1280: import this"
     assert too_wide == "508 pixels wide at 390"
     assert at_phone.startswith("no picture at 390")
 

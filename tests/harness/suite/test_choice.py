@@ -118,7 +118,7 @@ OURS = {
     "tests/seekdb/test_promises.py",
 }
 """What depends on files of its own alone."""
-SITE = {f"tests/outside/test_site{way}.py" for way in ("", "_in_browser")}
+SITE = {f"tests/outside/test_site{way}.py" for way in ("", "_in_browser", "_search")}
 FOLLOWED = {f"tests/outside/test_{name}.py" for name in ("clean_room", "migrations")}
 STATELESS = {"make verify", "tests/harness/commands/test_matrix.py"}
 """What of it knows no statements."""

@@ -13,7 +13,8 @@ def say_who(host, pid, heartbeat):
 
 def read_feed(reader):
     """Read entry after entry, beginning where the last reader ended."""
-    with mutex("feed-reader", ttl=5, wait=None, state={"read": 0}, on_standby=say_who) as lease:
+    turn = mutex("feed-reader", ttl=5, wait=None, state={"read": 0}, on_standby=say_who)
+    with turn as lease:
         print(f"reading from entry {lease.state['read'] + 1} on", flush=True)
         while lease.is_held:
             number = lease.state["read"] + 1

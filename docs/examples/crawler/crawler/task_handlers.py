@@ -21,9 +21,12 @@ class FetchPage(TaskHandler):
 
 
 def add_pages(urls):
-    """Have each page fetched once, however often it is linked to; return how many tasks were added."""
-    tasks = [Task(biz_code="fetch-page", biz_num=key_of(url), biz_ext={"url": url}) for url in urls]
-    return add_tasks(tasks, if_exists="keep", once=True)
+    """Have each page fetched once; return how many tasks were added."""
+    return add_tasks([task_for(url) for url in urls], if_exists="keep", once=True)
+
+
+def task_for(url):
+    return Task(biz_code="fetch-page", biz_num=key_of(url), biz_ext={"url": url})
 
 
 def key_of(url):

@@ -30,12 +30,12 @@ class IndexDocuments(TaskHandler):
 
 
 def offer_files():
-    """Have each file read once, by a node that can reach it; return how many tasks were added."""
+    """Have each file read once, by a node that has it; return how many tasks were added."""
     names = [str(path.relative_to(settings.FILES)) for path in settings.FILES.glob("*/*.txt")]
     tasks = [Task(biz_code="read-file", biz_num=name, queue=queue_of(name)) for name in names]
     return add_tasks(tasks, if_exists="keep", once=True)
 
 
 def queue_of(name):
-    """Return the folder: ``shared``, which every node mounts, or the name of the node whose disk it is on."""
+    """Return the folder: ``shared``, which every node mounts, or the name of a node."""
     return name.partition("/")[0]

@@ -16,8 +16,9 @@ def move_tasks(old_tasks):
 
 @transaction.atomic
 def move_some(old_tasks, limit=500):
-    """Move the latest rows. They are locked, so that the loop of before cannot run one that becomes a task here."""
-    rows = list(old_tasks.filter(status="waiting").order_by("-pk").select_for_update()[:limit])
+    """Move the latest rows, locked, so that the old loop cannot run one of them."""
+    waiting = old_tasks.filter(status="waiting").order_by("-pk")
+    rows = list(waiting.select_for_update()[:limit])
     if rows:
         add_tasks([task_of(row) for row in rows], if_exists="keep")
         old_tasks.filter(pk__in=[row.pk for row in rows]).update(status="moved")

@@ -10,7 +10,7 @@ def move(apps, schema_editor):
 class Migration(migrations.Migration):
     dependencies = [
         ("shop", "0001_initial"),
-        ("django_delayed_tasks", "0002_character_sets"),  # the latest one of the installed version
+        ("django_delayed_tasks", "0002_character_sets"),  # the latest one that is installed
     ]
 
     operations = [migrations.RunPython(move, migrations.RunPython.noop)]
