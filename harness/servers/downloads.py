@@ -38,14 +38,14 @@ def download(
         into: a folder that is emptied before they are run again.
 
     Raises:
-        CannotBeHad: with the output of the command that failed each time.
+        CannotBeHad: one failed each time; the message begins with a line, and has all that the command printed.
     """
     for pause in (*PAUSES, None):
         try:
             for command in commands:
                 _run(command, timeout, environment)
         except subprocess.CalledProcessError as error:
-            failed = f"{what_for} cannot be had here: {' '.join(error.cmd)} failed:\n{error.output[-4000:]}"
+            failed = f"{what_for} cannot be had here: {_told(error)}"
             if pause is None:
                 raise CannotBeHad(failed) from error
             print(f"{failed}\nAgain in {pause:g} s ...", file=sys.stderr, flush=True)
@@ -69,6 +69,13 @@ def _run(command: Sequence[str], timeout: float, environment: Mapping[str, str] 
         errors="replace",
         timeout=timeout,
     )
+
+
+def _told(error: subprocess.CalledProcessError) -> str:
+    """Return what went wrong, in the last line that the command printed, and then all."""
+    output = error.output.strip()[-4000:]
+    last = output.rpartition("\n")[2] or f"exit status {error.returncode}"
+    return f"{last}\n{' '.join(error.cmd)} failed:\n{output}".rstrip()
 
 
 def _empty(folder: Path | None) -> None:

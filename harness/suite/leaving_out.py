@@ -50,9 +50,13 @@ def left_out(place: Path) -> dict[str, str]:
 
 def say(tests: Mapping[str, str]) -> None:
     """Name the tests that were left out, after the reasons: each in full, once, and then in a line."""
-    for why in dict.fromkeys(tests.values()):
+    for why in {_line(why): why for why in tests.values()}.values():
         print(f"\n{why}")
     if tests:
         print("\nLeft out, since what they need cannot be had here:")
     for name, why in tests.items():
-        print(f"  {name}: {why.partition(chr(10))[0]}")
+        print(f"  {name}: {_line(why)}")
+
+
+def _line(why: str) -> str:
+    return why.partition("\n")[0]

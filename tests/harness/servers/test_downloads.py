@@ -11,7 +11,10 @@ FAILS = """#!/bin/sh
 ls {target} >> {folder}/seen
 touch {target}/half
 echo "$@" >> {folder}/tried
-test $(wc -l < {folder}/tried) -gt {failures}
+echo Digging ...
+test $(wc -l < {folder}/tried) -gt {failures} && exit
+echo no shovel >&2
+exit 1
 """
 
 
@@ -58,16 +61,19 @@ def test_all_commands_belong_to_a_try(tmp_path: Path, target: Path) -> None:
 
 
 def test_what_always_fails_cannot_be_had(tmp_path: Path, target: Path) -> None:
-    with pytest.raises(CannotBeHad, match=r"^Sand cannot be had here: .*/program --now failed:\n"):
-        download([fails(9, tmp_path), "--now"], what_for="Sand", timeout=60)
+    program = fails(9, tmp_path)
+    with pytest.raises(CannotBeHad) as raised:
+        download([program, "--now"], what_for="Sand", timeout=60)
+    assert str(raised.value) == f"Sand cannot be had here: no shovel\n{program} --now failed:\nDigging ...\nno shovel"
     assert tried(tmp_path) == 3
 
 
 def test_what_hangs_is_not_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "tried").touch()
     command = ["sh", "-c", f"echo >> {tmp_path}/tried; exec sleep 60"]
     with pytest.raises(CannotBeHad, match=r"^Sand cannot be had here: .* timed out"):
         download(command, what_for="Sand", timeout=0.5)
-    assert tried(tmp_path) == 1
+    assert tried(tmp_path) <= 1  # a busy machine may not come to it
 
 
 def test_where_nothing_may_be_installed_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
