@@ -12,7 +12,7 @@ from types import FrameType
 from django.core.management.base import CommandError
 from django.utils import autoreload
 
-from django_delayed_tasks.executor.process.foreground import NOT_CLEAN, RESTART, StopSignals
+from django_delayed_tasks.executor.process.foreground import NOT_CLEAN, RESTART, StopSignals, stopping_signals
 
 CHANGED = 3
 """Exit code by which the child of Django's reloader asks to be started again."""
@@ -39,7 +39,7 @@ def _restart_child() -> int:
         for child in children:
             child.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, pass_on) for number in stopping_signals()}
     try:
         code = CHANGED
         while code == CHANGED and not came:

@@ -1,12 +1,15 @@
 """Handlers that raise with data in their variables, and that print."""
 
 import logging
+import os
+import subprocess
 import sys
 import warnings
 from datetime import timedelta
 from typing import Any
 
 from django_delayed_tasks import Fail, TaskHandler
+from harness.processes_of_folder import VARIABLE
 from tests.processes.folder import pass_gate
 
 
@@ -44,3 +47,16 @@ class Outspoken(TaskHandler):
             stream.flush()
         warnings.warn("seen", stacklevel=1)
         logging.getLogger(__name__).error("logged")
+
+
+class Mailing(TaskHandler):
+    """Its command answers at once and leaves a process behind, as sendmail does."""
+
+    biz_code = "mailing"
+    max_attempts = 1
+
+    def handle(self, task: Any) -> None:
+        command = 'sleep 0.05; echo >> "$0/sent"'
+        ended = subprocess.run(["sh", "-c", f"({command}) & exit 7", os.environ[VARIABLE]], stdin=subprocess.DEVNULL)
+        if ended.returncode != 7:
+            raise ValueError(f"the exit code of a child was taken: {ended.returncode}")

@@ -27,7 +27,7 @@ from tests.processes.waiting import PATIENCE, wait_until
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", [*SIGNALS, signal.SIGHUP])
 def test_idle_executor_ends_with_0(starttask: Start, number: int) -> None:
     child = starttask("--name", "idle").wait_until_ready()
     child.send(number)
@@ -35,6 +35,31 @@ def test_idle_executor_ends_with_0(starttask: Start, number: int) -> None:
     (row,) = incarnations("idle")
     assert row.alive is None, "the lease was not given back"
     assert "Traceback" not in child.output
+
+
+def test_a_terminal_that_closes_cuts_no_run_short(starttask: Start, folder: Folder) -> None:
+    """SIGHUP comes with it, and may come twice, and after another signal."""
+    gate = folder.shut("1")
+    add_task(Task(biz_code="held", biz_num="1"))
+    child = starttask("--name", "closed", "--threads", "1").wait_until_ready()
+    wait_until(lambda: folder.notes("started", "1"))
+    child.send(signal.SIGHUP)
+    child.wait_for("Stopping; waiting for 1 run")
+    child.send(signal.SIGHUP)
+    await_heartbeats("closed", 2)
+    gate.open()
+    assert child.exit_code() == 0
+    assert is_settled("held", "1")
+
+
+def test_nohup_is_obeyed(start: Start) -> None:
+    ignoring = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    run = "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    child = start("-c", f"{ignoring}; {run}", "-m", "django", "starttask", "--name", "nohup").wait_until_ready()
+    child.send(signal.SIGHUP)
+    await_heartbeats("nohup", 2)
+    child.send(signal.SIGTERM)
+    assert child.exit_code() == 0
 
 
 def test_full_local_queue_is_released_and_the_run_ends(starttask: Start, folder: Folder) -> None:

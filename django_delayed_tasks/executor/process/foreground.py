@@ -33,14 +33,23 @@ NOT_CLEAN = 1
 """Exit code of a process that has left runs behind, or could not write how they ended."""
 
 
+_HANG_UP = getattr(signal, "SIGHUP", None)
+
+
+def stopping_signals() -> list[int]:
+    """Return the signals that stop an executor; without SIGHUP, if it is ignored, as below ``nohup``."""
+    hang_up = [one for one in signal.valid_signals() if one == _HANG_UP and signal.getsignal(one) != signal.SIG_IGN]
+    return [signal.SIGTERM, signal.SIGINT, *hang_up]
+
+
 class StopSignals:
-    """SIGTERM and SIGINT stop the process gracefully; a second one ends it at once.
+    """SIGTERM, SIGINT and SIGHUP stop the process gracefully; a second one ends it at once, unless it is a SIGHUP.
 
     ``number`` is the signal that came, or None. It is not announced by an Event: a signal handler that sets the event
     while the main thread is inside its ``wait`` would wait for the lock of that call for ever.
 
     The same signal again within ``doubling`` seconds is ignored: systemd signals every process of a service, and a
-    supervisor passes on the signal that it gets.
+    supervisor passes on the signal that it gets. SIGHUP comes beside other signals when a session ends.
     """
 
     def __init__(self, doubling: float = 0.0) -> None:
@@ -55,7 +64,7 @@ class StopSignals:
     @contextmanager
     def installed(self) -> Iterator["StopSignals"]:
         """Handle the signals within a ``with`` block of the main thread."""
-        self._before = {number: signal.signal(number, self._received) for number in (signal.SIGTERM, signal.SIGINT)}
+        self._before = {number: signal.signal(number, self._received) for number in stopping_signals()}
         _installed.append(self)
         try:
             yield self
@@ -70,7 +79,7 @@ class StopSignals:
         elif self._came == float("-inf"):
             self._came = clock.monotonic()
             self.stop(number)
-        elif number != self.number or clock.monotonic() - self._came > self._doubling:
+        elif number != _HANG_UP and (number != self.number or clock.monotonic() - self._came > self._doubling):
             os._exit(128 + number)
 
     def _received_by_child(self, number: int) -> None:

@@ -23,7 +23,7 @@ from django_delayed_tasks.executor.process.in_process import refuse_if_no_execut
 from django_delayed_tasks.executor.process.probes import ProbeTarget
 from django_delayed_tasks.executor.process.supervisor import FINISHED, Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import discovery, get_task_handlers, registry
-from django_delayed_tasks.management import probing
+from django_delayed_tasks.management import first_process, probing
 from django_delayed_tasks.management.reloading import run_with_reloader
 from django_delayed_tasks.management.shared import migrate_first, padded, refuse_unknown, require_main_thread
 from django_delayed_tasks.management.streams import SteadyCommand
@@ -82,6 +82,8 @@ class Command(SteadyCommand):
             raise CommandError(_("--%(option)s=%(value)s: must be from 1 to %(most)s") % values)
         if given["reload"] and given["processes"] > 1:
             raise CommandError(_("--reload is for one process; leave out --processes"))
+        if getattr(self, "_called_from_command_line", False):
+            first_process.continue_below()
         with kept_connections.outside_of_pools():
             self._begin(options, given)
 
