@@ -51,7 +51,7 @@ DEPENDS: Mapping[str, Collection[str]] = {
     "tests/outside/test_site.py": (*PACKAGE, *PAGES),
     "tests/outside/test_site_in_browser.py": (*CHROMIUM, *PAGES),
     "tests/outside/test_site_search.py": (*PACKAGE, *PAGES),
-    "tests/outside/test_wagtail.py": PACKAGE,
+    "tests/outside/test_wagtail.py": (*PACKAGE, *PAGES),
 }
 """The model, and the files of tests that start clusters or need packages from outside, Chromium, a wheel, the built
 site or another environment: what each depends on, besides itself, what `helps` tests, and `ALWAYS`."""

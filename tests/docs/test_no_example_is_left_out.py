@@ -9,7 +9,7 @@ from tests import pages
 from tests.docs.shown import shown
 from tests.pages import ROOT
 
-EXAMPLES = 138
+EXAMPLES = 140
 FOLLOWED = {
     "README.md": "test_docs_followed.py",
     "docs/tutorial/first-task.md": "test_docs_followed.py",
@@ -21,6 +21,7 @@ FOLLOWED = {
     "docs/how-to/migrate-from-cron.md": "outside/test_migrations.py",
     "docs/how-to/migrate-from-django-q2.md": "outside/test_migrations.py",
     "docs/how-to/migrate-from-django-tasks-db.md": "outside/test_migrations.py",
+    "docs/how-to/publish-with-wagtail.md": "outside/test_wagtail.py",
     "docs/examples/cluster-jobs/README.md": "examples/test_cluster_jobs.py",
     "docs/examples/crawler/README.md": "examples/test_crawler.py",
     "docs/examples/file-nodes/README.md": "examples/test_file_nodes.py",

@@ -37,8 +37,8 @@ frame.onload = () => {
 document.body.append(frame);
 """
 """Open a page once, in a frame as wide as a screen and then as a phone, which takes a third of the time that windows
-take: for each width, how wide the page is, which of the pictures that it shows could not be loaded, and the beginnings
-of the blocks of code that are wider than their column."""
+take: for each width, how wide the page is, which of the pictures that it shows could not be loaded, and which blocks of
+code are wider than their column."""
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -119,7 +119,7 @@ OURS = {
 }
 """What depends on files of its own alone."""
 SITE = {f"tests/outside/test_site{way}.py" for way in ("", "_in_browser", "_search")}
-FOLLOWED = {f"tests/outside/test_{name}.py" for name in ("clean_room", "migrations")}
+FOLLOWED = {f"tests/outside/test_{name}.py" for name in ("clean_room", "migrations", "wagtail")}
 STATELESS = {"make verify", "tests/harness/commands/test_matrix.py"}
 """What of it knows no statements."""
 ON_CLUSTERS = {tests for tests, places in changes.DEPENDS.items() if places is changes.CLUSTER}
