@@ -35,6 +35,8 @@ def started(is_splitting: bool = False) -> Iterator[MySQLRouter]:
     router.find()
     with connections["default"].cursor() as cursor:
         write_metadata(cursor.execute)
+    written = asked("default", "SELECT @@global.gtid_executed").replace("\n", "")
+    assert asked("node2", f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{written}', 60)") == 0  # the router asks that node
     try:
         router.prepare()
         router.start()
