@@ -81,7 +81,8 @@ def test_nothing_that_a_handler_leaves_behind_stays_a_zombie(
         api.add_task(Task(biz_code="mailing", biz_num=str(number)))
     child = contained(*options)
     wait_until(lambda: all(is_settled("mailing", str(number)) for number in range(TASKS)), what=lambda: child.output)
-    wait_until(lambda: (folder.path / "sent").read_text().count("\n") == TASKS)
+    sent = folder.path / "sent"
+    wait_until(lambda: sent.exists() and sent.read_text().count("\n") == TASKS)
     first = first_of(child.pid)
     wait_until(lambda: not zombies_of(first))
     child.wait_for("Ready", times=max(1, len(options)))

@@ -59,7 +59,7 @@ def test_a_supervisor_answers_for_its_executors(starttask: Start, folder: Folder
 
 def test_the_probes_of_the_kubernetes_example(starttask: Start) -> None:
     [example] = blocks(ROOT / "docs/how-to/deploy.md", "yaml")
-    [command] = re.findall(r"command:\s*(\[.*])", example.text)
+    [command] = re.findall(r"command:\s*(\[.*?])", example.text, re.DOTALL)
     probes = re.findall(r"httpGet: {path: (\S+), port: (\d+)}", example.text)
     assert len(probes) == 3
     port = free_port()
