@@ -116,7 +116,7 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
         return ExecutorChangeList
 
     def get_ordering(self, request: HttpRequest) -> Any:
-        return (F("alive").desc(nulls_last=True), "-id")
+        return (F("alive").desc(nulls_last=True), "-started_at", "-id")
 
     @admin.display(description=_("queues"))
     def queues_(self, executor: Executor) -> SafeString:

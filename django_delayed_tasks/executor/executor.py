@@ -111,11 +111,11 @@ class Executor:
             options, self.lease, self.held, self.workers, self.awaited, self.failures, vital, self.worn_out
         )
 
-    def start(self, registered: Callable[[int], None] = lambda executor: None) -> None:
+    def start(self, registered: Callable[[], None] = lambda: None) -> None:
         """Register this executor, start its threads, and return at once.
 
         Args:
-            registered: called with the id of the executor once it is registered, before it claims its first task.
+            registered: called once the executor is registered, before it claims its first task.
 
         Raises:
             NameInUse: a live executor has this name.
@@ -128,7 +128,7 @@ class Executor:
         try:
             self.recurrences.declare()
             self.housekeeping.reap()
-            registered(self.lease.executor)
+            registered()
         except BaseException:
             self.failures.finish(1.0)
             self.lease.end()

@@ -214,7 +214,7 @@ def _longest(seen: Snapshot, running: list[Task]) -> list[RunningTask]:
     return [
         RunningTask(
             task.pk, task.biz_code, str(task.biz_num), task.update_time,
-            max(timedelta(), seen.now - task.update_time), names.get(task.executor or 0, str(task.executor or "")),
+            max(timedelta(), seen.now - task.update_time), names.get(task.executor or 0, ""),
             task.progress_fraction, task.progress_note or "",
         )
         for task in first

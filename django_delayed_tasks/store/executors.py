@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from secrets import randbelow
+from typing import Any, Final, NamedTuple
 
 from django.db import IntegrityError, connections
 from django.db.backends.utils import CursorWrapper
@@ -23,11 +24,15 @@ from django_delayed_tasks.store.sql.transactions import (
     delete_rows,
     in_one_statement,
     in_one_write,
+    is_transient,
     read_rows,
 )
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
+
+_ID_BITS: Final = 52
+"""The bits of an executor's id: a JSON number is exact up to 53. Two of a thousand ids are alike once in ten billion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class DeadExecutor(NamedTuple):
 
 
 def register(alias: str, registration: Registration, lease: timedelta, is_gone: Callable[[str, int], bool]) -> int:
-    """Register an executor and return its id; each registration gets a new id.
+    """Register an executor and return its id; each registration gets an id that no other one has had.
 
     A predecessor of the same name that has ended is declared dead at once. ``is_gone(host, pid)`` returns whether that
     process is known to have ended.
@@ -73,11 +78,24 @@ def register(alias: str, registration: Registration, lease: timedelta, is_gone: 
         return _retire_predecessors(cursor, alias, registration.name, is_gone), _insert(alias, registration, lease)
 
     try:
-        dead, executor = atomically(alias, write)
+        dead, executor = atomically(alias, write, _may_register_again)
     except IntegrityError:
         raise NameInUse(f"another executor has just taken the name {registration.name!r}") from None
     _log_crashes(dead)
     return executor
+
+
+def _may_register_again(error: BaseException) -> bool:
+    """Return whether another try helps: it gets another id, or finds the executor that has taken the name."""
+    return isinstance(error, IntegrityError) or is_transient(error)
+
+
+def new_id() -> int:
+    """Return an id for an executor: a random one, since a database that is set back would give its next ids twice.
+
+    See docs/decisions/0031.
+    """
+    return 1 + randbelow(2**_ID_BITS - 1)
 
 
 def _retire_predecessors(
@@ -99,7 +117,7 @@ def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
     with connections[alias].cursor() as cursor:
         now = dialect_of(connections[alias]).read_now(cursor)
     row = Executor(
-        name=registration.name, host=registration.host, pid=registration.pid, threads=registration.threads,
+        id=new_id(), name=registration.name, host=registration.host, pid=registration.pid, threads=registration.threads,
         codes=sorted(registration.codes),
         queues=None if registration.queues is None else sorted(registration.queues),
         exclude_queues=sorted(registration.exclude_queues),
@@ -177,8 +195,8 @@ def _declare_dead(cursor: CursorWrapper, alias: str, one: DeadExecutor, only: st
 def _log_crashes(dead: Sequence[DeadExecutor]) -> None:
     for one in dead:
         logger.warning(
-            "executor %s (id %d) crashed: its process %d on %s ended, or did not renew its lease",
-            one.name, one.id, one.pid, one.host,
+            "executor %s crashed: its process %d on %s ended, or did not renew its lease",
+            one.name, one.pid, one.host,
         )  # fmt: skip
 
 
@@ -187,6 +205,7 @@ class Peer:
     """A live executor as other executors see it."""
 
     id: int
+    started_at: datetime
     codes: frozenset[str]
     expires_at: datetime
     queues: frozenset[str] | None = None
@@ -198,15 +217,16 @@ class Peer:
 
 
 def live(alias: str) -> list[Peer]:
-    """Return the live executors, ordered by id."""
-    # For "alive=True", or for an order by id, SQLite would read the whole table.
+    """Return the live executors, the one that started first at the beginning."""
+    # For "alive=True", or for an order, SQLite would read the whole table.
     rows: Any = Executor.objects.using(alias).filter(alive__in=[True])
-    return sorted((_peer(row) for row in rows), key=lambda peer: peer.id)
+    return sorted((_peer(row) for row in rows), key=lambda peer: (peer.started_at, peer.id))
 
 
 def _peer(row: Any) -> Peer:
     excluded = _names(row.exclude_queues) or frozenset()
-    return Peer(row.pk, _names(row.codes) or frozenset(), row.expires_at, _names(row.queues), excluded)
+    codes = _names(row.codes) or frozenset()
+    return Peer(row.pk, row.started_at, codes, row.expires_at, _names(row.queues), excluded)
 
 
 def names(alias: str, executors: Collection[int]) -> dict[int, str]:

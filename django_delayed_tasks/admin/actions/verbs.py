@@ -13,7 +13,7 @@ from django.utils.translation import ngettext_lazy
 
 from django_delayed_tasks.admin.actions.question import Question
 from django_delayed_tasks.store.schedules import pause, verbs
-from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.fences import Seen
 
 ALWAYS, SEVERAL = 1, 2
 """The numbers of tasks from which on the user is asked."""
@@ -28,7 +28,7 @@ class Action:
     about rows that were not on the page.
     """
 
-    do: Callable[[str, Collection[Claim]], Collection[int]]
+    do: Callable[[str, Collection[Seen]], Collection[int]]
     question: Any
     yes: Any
     effect: Any

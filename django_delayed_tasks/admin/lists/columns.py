@@ -181,9 +181,9 @@ def names_of(rows: Any) -> dict[int, str]:
 
 
 def executor_text(row: Any) -> str:
-    """Return the name of the executor of a task or a run; its id if its row has been deleted."""
+    """Return the name of the executor of a task or a run, as long as it has a row."""
     name = row.executor_name if hasattr(row, "executor_name") else names_of([row]).get(row.executor)
-    return str(name or row.executor or EMPTY)
+    return str(name or EMPTY)
 
 
 def executor_link(site: str, row: Any) -> SafeString | str:

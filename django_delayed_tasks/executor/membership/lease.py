@@ -114,7 +114,7 @@ class Lease:
             logger.info("%s stopped", self)
 
     def __str__(self) -> str:
-        return f"executor {self._options.name} ({self.executor})"
+        return f"executor {self._options.name}"
 
     def _renewed(self, begun: float) -> None:
         self._refused_at = None
@@ -158,7 +158,7 @@ class Heartbeat:
     def _renew(self) -> bool:
         try:
             if not self._lease.renew():
-                logger.error("executor %d was declared dead; it continues under a new id", self._lease.executor)
+                logger.error("%s was declared dead; it continues under a new id", self._lease)
                 self._lease.acquire()
             return True
         except NameInUse as error:

@@ -22,13 +22,13 @@ class Peers:
         self.others: Sequence[Peer] = ()
 
     def refresh(self, executor: int, live: Sequence[Peer]) -> None:
-        """Set the id of this ``executor`` and all ``live`` ones, in the order of their ids."""
+        """Set the id of this ``executor`` and all ``live`` ones, in the order in which they started."""
         self._executor, self._live = executor, live
         self.others = [peer for peer in live if peer.id != executor]
 
     @property
     def is_first(self) -> bool:
-        """Whether this executor is the live one with the lowest id, which does what one of them is to do for all.
+        """Whether this executor is the live one that started first, which does what one of them is to do for all.
 
         Two may believe so for the time of a heartbeat; none does before its first look at its peers.
         """

@@ -45,8 +45,8 @@ class Reaper:
             logger.warning("%d %s not ended here, may run elsewhere (%s)", len(own), whose, codes_of(own))
         others = [one for one in taken if one.executor != self._lease.executor]
         if others:
-            names = executors.names(self._alias, {one.executor for one in others})
-            owners = Counter(f"{names.get(one.executor, 'of unknown name')} (id {one.executor})" for one in others)
+            names = executors.names(self._alias, {one.executor for one in others if one.executor})
+            owners = Counter(names.get(one.executor or 0, "of unknown name") for one in others)
             dead = f"dead {plural(len(owners), 'executor')} {listed(list(owners))}"
             logger.warning("took %d %s (%s) from %s", len(others), plural(len(others), "task"), codes_of(others), dead)
 

@@ -132,12 +132,12 @@ def run_executor(
     options: ExecutorOptions,
     stream: TextIO,
     signals: StopSignals,
-    ready: Callable[[int], None],
+    ready: Callable[[], None],
     watched: Callable[[ProbeTarget], AbstractContextManager[None]] = lambda executor: nullcontext(),
 ) -> int:
     """Run an executor until a signal comes, it is drained, or it must be restarted; return the exit code.
 
-    ``ready(id)`` is called when the executor is registered, before its first task starts. It starts and stops within
+    ``ready()`` is called when the executor is registered, before its first task starts. It starts and stops within
     ``watched(executor)``.
 
     Raises:
@@ -190,7 +190,7 @@ def _run(
     progress: _Progress | None,
     stream: TextIO,
     signals: StopSignals,
-    ready: Callable[[int], None],
+    ready: Callable[[], None],
 ) -> int:
     if not _start(executor, stream, signals, ready):
         return 0
@@ -211,7 +211,7 @@ def _run(
     return 0 if is_clean else NOT_CLEAN
 
 
-def _start(executor: Executor, stream: TextIO, signals: StopSignals, ready: Callable[[int], None]) -> bool:
+def _start(executor: Executor, stream: TextIO, signals: StopSignals, ready: Callable[[], None]) -> bool:
     """Start the executor; return False if it cannot start and is not to either, since a signal has come meanwhile."""
     try:
         executor.start(ready)

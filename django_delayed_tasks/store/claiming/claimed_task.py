@@ -69,6 +69,7 @@ class ClaimedTask:
     _not_before: datetime | None = field(default=None, repr=False)
     _trigger: Trigger | None = field(default=None, repr=False)
     trace: str | None = field(default=None, repr=False)
+    _claim: Claim | None = field(default=None, init=False, repr=False)
 
     @property
     def trigger(self) -> Trigger | None:
@@ -111,7 +112,7 @@ class ClaimedTask:
             ClaimLost: the task was taken from this run, or may be, because the lease of its executor ran out.
             DatabaseError: the database did not answer, so it is unknown whether the claim is still held.
         """
-        if self._is_lost or not is_held(self.alias, self.claim, self.executor):
+        if self._is_lost or not is_held(self.alias, self.claim):
             self._is_lost = True
             raise ClaimLost(f"{self}: the claim is gone")
 
@@ -154,9 +155,11 @@ class ClaimedTask:
         return (self.id << _VERSION_BITS) + self.version
 
     @property
-    def claim(self) -> tuple[int, int]:
-        """(id, version): the pair that fences every write that follows from this claim."""
-        return self.id, self.version
+    def claim(self) -> Claim:
+        """The claim: it fences every write that follows from it."""
+        if self._claim is None:
+            self._claim = Claim(self.id, self.version, self.executor)
+        return self._claim
 
     def __str__(self) -> str:
         return visible(f"{self.biz_code} {self.biz_num}")
@@ -267,11 +270,10 @@ def _is_there(cursor: CursorWrapper, sql: str) -> bool:
     return cursor.fetchone() is not None
 
 
-def is_held(alias: str, claim: Claim, executor: int) -> bool:
+def is_held(alias: str, claim: Claim) -> bool:
     """Return whether the claim is held and the lease of its executor has not expired."""
-    connection = connections[alias]
-    now = dialect_of(connection).now
-    leased = f"SELECT 1 FROM {EXECUTOR} WHERE id = {executor:d} AND alive = TRUE AND expires_at > {now}"
+    now = dialect_of(connections[alias]).now
+    leased = f"SELECT 1 FROM {EXECUTOR} e WHERE e.id = {TASK}.executor AND e.alive = TRUE AND e.expires_at > {now}"
     sql = f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND {in_status(RUNNING)} AND EXISTS ({leased})"
     return decisively(alias, lambda cursor: _is_there(cursor, sql))
 
@@ -281,18 +283,18 @@ def held_by(alias: str, executor: int) -> set[Claim]:
 
     def read(cursor: CursorWrapper) -> set[Claim]:
         cursor.execute(f"SELECT id, version FROM {TASK} WHERE status = {RUNNING} AND executor = {executor:d}")
-        return {(task_id, version) for task_id, version in cursor.fetchall()}
+        return {Claim(task_id, version, executor) for task_id, version in cursor.fetchall()}
 
     return decisively(alias, read)
 
 
 def load(alias: str, claim: Claim) -> ClaimedTask | None:
-    """Return the task of a claim as it is now; None if its version has changed or it is gone."""
+    """Return the task of a claim as it is now; None if the claim is not held."""
     connection = connections[alias]
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT executor, {', '.join(COLUMNS)} FROM {TASK} WHERE {fence([claim])}")
+        cursor.execute(f"SELECT {', '.join(COLUMNS)} FROM {TASK} WHERE {fence([claim])}")
         row = cursor.fetchone()
-    return claimed(row[1:], dialect_of(connection), executor=row[0]) if row else None
+    return claimed(row, dialect_of(connection), claim.executor or 0) if row else None
 
 
 def claimed_in_order(rows: Iterable[tuple[Any, ...]], dialect: Dialect, executor: int) -> list[ClaimedTask]:

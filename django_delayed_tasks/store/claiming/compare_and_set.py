@@ -14,7 +14,7 @@ from django_delayed_tasks.store.claiming.affinity import Affinity
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimed
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, taking, unclaimed
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.fences import OF_CLAIM, Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import (
     atomically,
@@ -77,7 +77,7 @@ def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask])
         return chosen
     if not won:
         return []
-    held = held_of(alias, executor, [task.claim for task in chosen])
+    held = held_of(alias, [task.claim for task in chosen])
     return [task for task in chosen if task.claim in held]
 
 
@@ -102,7 +102,7 @@ def _take_unlocked(alias: str, dialect: Dialect, executor: int, chosen: list[Cla
             f"SELECT id, version FROM {dialect.by_key(TASK)} WHERE {in_status(PENDING)} AND {unclaimed(chosen)}"
             f"{dialect.skip_locked}"
         )
-        free = {(task_id, version + 1) for task_id, version in cursor.fetchall()}
+        free = {Claim(task_id, version + 1, executor) for task_id, version in cursor.fetchall()}
         won = [task for task in chosen if task.claim in free]
         if won:
             cursor.execute(f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {unclaimed(won)}")
@@ -116,13 +116,11 @@ def _is_avoiding(alias: str) -> bool:
     return monotonic() < _avoiding_until.get(alias, 0.0)
 
 
-def held_of(alias: str, executor: int, claims: list[Claim]) -> set[Claim]:
-    """Return which of these claims this executor holds."""
+def held_of(alias: str, claims: list[Claim]) -> set[Claim]:
+    """Return which of these claims are held."""
 
     def read(cursor: CursorWrapper) -> set[Claim]:
-        cursor.execute(
-            f"SELECT id, version FROM {TASK} WHERE {in_status(RUNNING)} AND executor = {executor:d} AND {fence(claims)}"
-        )
-        return {(task_id, version) for task_id, version in cursor.fetchall()}
+        cursor.execute(f"SELECT {OF_CLAIM} FROM {TASK} WHERE {in_status(RUNNING)} AND {fence(claims)}")
+        return set(map(Claim._make, cursor.fetchall()))
 
     return decisively(alias, read)

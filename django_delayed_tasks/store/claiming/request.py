@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS, ClaimedTask
 from django_delayed_tasks.store.sql.dialects import Dialect
-from django_delayed_tasks.store.sql.fences import MAX_VERSION, fence
+from django_delayed_tasks.store.sql.fences import MAX_VERSION, unchanged
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 
 
@@ -120,8 +120,8 @@ def candidates(
 
 
 def unclaimed(tasks: Iterable[ClaimedTask]) -> str:
-    """Return the fence for the rows of these tasks as they were before they are claimed."""
-    return fence((task.id, task.version - 1) for task in tasks)
+    """Return the condition that the rows of these tasks are as they were before they are claimed."""
+    return unchanged((task.id, task.version - 1) for task in tasks)
 
 
 def taking(dialect: Dialect, executor: int) -> str:

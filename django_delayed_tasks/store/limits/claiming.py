@@ -19,7 +19,7 @@ from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, 
 from django_delayed_tasks.store.resources.rate_tokens import Token, write_tokens
 from django_delayed_tasks.store.resources.slots import Slot, write_slots
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.fences import Claim, Seen, in_status, unchanged
 from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.tables import PENDING, RESOURCE, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, decisively
@@ -122,7 +122,7 @@ def claim_in_slots(
 
 
 def _write(cursor: CursorWrapper, dialect: Dialect, executor: int, chosen: ClaimChoice) -> ClaimResult:
-    tasks, permits = _lock(cursor, dialect, chosen)
+    tasks, permits = _lock(cursor, dialect, executor, chosen)
     won = [task for task in chosen.tasks if task.claim in tasks and permits.issuperset(_permits_of(chosen, task))]
     blocked = [task for task in chosen.blocked if task.claim in tasks]
     _take_permits(cursor, dialect, chosen, won)
@@ -134,26 +134,28 @@ def _write(cursor: CursorWrapper, dialect: Dialect, executor: int, chosen: Claim
     return ClaimResult(won, blocked, {task.claim for task in (*chosen.tasks, *chosen.blocked)} - tasks)
 
 
-def _permits_of(chosen: ClaimChoice, task: ClaimedTask) -> list[tuple[int, int]]:
+def _permits_of(chosen: ClaimChoice, task: ClaimedTask) -> list[Seen]:
     return [permits[task.claim] for permits in (chosen.slots, chosen.tokens) if task.claim in permits]
 
 
-def _lock(cursor: CursorWrapper, dialect: Dialect, chosen: ClaimChoice) -> tuple[set[Claim], set[tuple[int, int]]]:
+def _lock(
+    cursor: CursorWrapper, dialect: Dialect, executor: int, chosen: ClaimChoice
+) -> tuple[set[Claim], set[Seen]]:
     """Lock the tasks and the permits that have not changed since they were read, without waiting for others.
 
-    Return the tasks as they will be claimed, and the permits as (id, version).
+    Return the tasks as they will be claimed, and the permits as they were seen.
     """
     tasks = [*chosen.tasks, *chosen.blocked]
     sql = f"SELECT 0 AS kind, id, version FROM {dialect.by_key(TASK)} WHERE {in_status(PENDING)} AND {unclaimed(tasks)}"
     sql += dialect.skip_locked
     if permits := [*chosen.slots.values(), *chosen.tokens.values()]:
-        rows = f"SELECT 1 AS kind, id, version FROM {dialect.by_key(RESOURCE)} WHERE {fence(permits)}"
+        rows = f"SELECT 1 AS kind, id, version FROM {dialect.by_key(RESOURCE)} WHERE {unchanged(permits)}"
         # Not SELECT … UNION SELECT …: PostgreSQL locks no rows of a union, but those of its derived tables.
         sql = f"SELECT * FROM ({sql}) t UNION ALL SELECT * FROM ({rows}{dialect.skip_locked}) p"
     cursor.execute(sql)
     found = cursor.fetchall()
     return (
-        {(row_id, version + 1) for kind, row_id, version in found if kind == 0},
+        {Claim(row_id, version + 1, executor) for kind, row_id, version in found if kind == 0},
         {(row_id, version) for kind, row_id, version in found if kind == 1},
     )
 

@@ -40,6 +40,7 @@ class End(NamedTuple):
 
     id: int
     version: int
+    executor: int | None
     outcome: int
     started: datetime | None
     finished: datetime | None
@@ -58,6 +59,7 @@ class Ends(NamedTuple):
 
     id: list[int]
     version: list[int]
+    executor: list[int | None]
     outcome: list[int]
     started: list[datetime | None]
     finished: list[datetime | None]
@@ -77,7 +79,6 @@ class KnownColumns(NamedTuple):
     biz_code: str
     biz_num: str
     attempts: int
-    executor: int
     when: datetime
     biz_ext: str | None
 
@@ -88,6 +89,7 @@ class KnownColumns(NamedTuple):
 _SENT = (
     Column("id", "int"),
     Column("version", "int"),
+    Column("executor", "int"),
     Column("outcome", "int"),
     Column("started", "moment"),
     Column("finished", "moment"),
@@ -112,14 +114,15 @@ def record(cursor: CursorWrapper, dialect: Dialect, ends: Ends) -> None:
         f" COALESCE({of['finished']}, {dialect.now}), {dialect.json(of['result'])}, {of['error']}, {of['exception']},"
         f" CASE {of['keeps_data']} WHEN {KeepsData.ALL:d} THEN t.biz_ext WHEN {KeepsData.SMALL:d} THEN"
         f" CASE WHEN {dialect.size('t.biz_ext')} <= {SMALL} THEN t.biz_ext END END"
-        f" FROM {sent.source} {dialect.look_up(TASK, _same_claim(of))}",
+        f" FROM {sent.source} {dialect.look_up(TASK, _same_claim(dialect, of))}",
         sent.parameters,
     )
 
 
-def _same_claim(of: dict[str, str]) -> str:
+def _same_claim(dialect: Dialect, of: dict[str, str]) -> str:
     """Return the fence for a task row that is looked up for a sent row."""
-    return f"t.id = {of['id']} AND t.version = {of['version']}"
+    same_executor = dialect.same("t.executor", of["executor"])
+    return f"t.id = {of['id']} AND t.version = {of['version']} AND {same_executor}"
 
 
 def record_known(cursor: CursorWrapper, dialect: Dialect, task: KnownColumns, end: End) -> None:
@@ -129,7 +132,7 @@ def record_known(cursor: CursorWrapper, dialect: Dialect, task: KnownColumns, en
         f"INSERT INTO {RUN} ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {dialect.json('%s')}, %s,"
         f" %s, {dialect.json('%s')})",
         [
-            end.id, end.version, task.biz_code, task.biz_num, task.attempts, task.executor, dialect.stored(when),
+            end.id, end.version, task.biz_code, task.biz_num, task.attempts, end.executor, dialect.stored(when),
             end.outcome, end.started and dialect.stored(end.started), end.finished and dialect.stored(end.finished),
             end.result, end.error, end.exception, _kept(task.biz_ext, end.keeps_data),
         ],

@@ -1,6 +1,7 @@
 """Progress reports of runs: written to the task's row, fenced as every write that follows from a claim."""
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django.db import connections
@@ -10,7 +11,7 @@ from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import NOTE_LENGTH
 from django_delayed_tasks.store.sql.charsets import in_ascii, without_unstorable
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.fences import OF_CLAIM, Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically
 
@@ -49,12 +50,12 @@ def write_progress(alias: str, reports: Mapping[Claim, Report]) -> ReportResult:
 
 def _write(cursor: CursorWrapper, dialect: Dialect, reports: Mapping[Claim, Report]) -> ReportResult:
     dialect.begin_writing(cursor, TASK)
-    held = f"SELECT id, version FROM {TASK} WHERE {fence(reports)} AND {in_status(RUNNING)}"
+    held = f"SELECT {OF_CLAIM} FROM {TASK} WHERE {fence(reports)} AND {in_status(RUNNING)}"
     cursor.execute(f"{held} ORDER BY id{dialect.skip_locked}")
-    free = {(task_id, version) for task_id, version in cursor.fetchall()}
+    free = set(map(Claim._make, cursor.fetchall()))
     cursor.execute(held)
-    waiting = {(task_id, version) for task_id, version in cursor.fetchall()} - free
-    for claim in sorted(free):
+    waiting = set(map(Claim._make, cursor.fetchall())) - free
+    for claim in sorted(free, key=itemgetter(0)):
         report = reports[claim]
         note = report.note if dialect.holds_all_texts else in_ascii(report.note)[:NOTE_LENGTH]
         cursor.execute(

@@ -21,7 +21,7 @@ from django_delayed_tasks.fields import RESERVED_POOLS
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources.resources import UNUSED, delete_unchanged
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import fence
+from django_delayed_tasks.store.sql.fences import Seen, unchanged
 from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.store.sql.transactions import in_one_statement, in_one_write, read_rows
@@ -34,8 +34,8 @@ SPARE: Final = 8
 """Tokens that are read in addition: those that are free first may be locked by an executor that was stopped."""
 
 
-Token = tuple[int, int]
-"""(id, version) as it was found; each time it is taken, its version grows by one."""
+Token = Seen
+"""A token as it was found; each time it is taken, its version grows by one."""
 
 
 class FreeTokens(NamedTuple):
@@ -95,7 +95,7 @@ def write_tokens(cursor: CursorWrapper, dialect: Dialect, tokens: Collection[Tok
     """Take these tokens for ``period``, in the transaction that makes the claims; return False if one was taken."""
     cursor.execute(
         f"{dialect.update(RESOURCE)} SET version = version + 1, busy_before = {dialect.later(period)}"
-        f" WHERE {fence(tokens)}"
+        f" WHERE {unchanged(tokens)}"
     )
     return bool(cursor.rowcount == len(tokens))
 

@@ -14,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks import clock
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.sql.dialects import dialect_of
-from django_delayed_tasks.store.sql.fences import Claim, fence
+from django_delayed_tasks.store.sql.fences import Seen, unchanged
 from django_delayed_tasks.store.sql.portions import portions
 from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.store.sql.transactions import (
@@ -298,15 +298,15 @@ def _rows(alias: str, pool: str, condition: str, count: int) -> list[Resource]:
     return in_one_statement(alias, lambda _: list(rows.raw(sql, [pool])))
 
 
-def enable_all(alias: str, seen: Collection[Claim], enabled: bool) -> list[int]:
+def enable_all(alias: str, seen: Collection[Seen], enabled: bool) -> list[int]:
     """Enable or disable these resources, in whatever version (each lease is a new one); a holder keeps its own."""
     return _change_seen(alias, _one_of([pk for pk, _ in seen]), "enabled = %s", [enabled])
 
 
-def release_by_force(alias: str, seen: Collection[Claim]) -> list[int]:
+def release_by_force(alias: str, seen: Collection[Seen]) -> list[int]:
     """End the leases, or quarantines, of resources in these versions. A holder finds out on its next use."""
     now = dialect_of(connections[alias]).now
-    return _change_seen(alias, f"{fence(seen)} AND busy_before > {now}", f"busy_before = {now}, {FREE_NOW}")
+    return _change_seen(alias, f"{unchanged(seen)} AND busy_before > {now}", f"busy_before = {now}, {FREE_NOW}")
 
 
 def _change_seen(alias: str, condition: str, assignments: str, values: Sequence[Any] = ()) -> list[int]:
@@ -323,11 +323,11 @@ def _change_seen(alias: str, condition: str, assignments: str, values: Sequence[
     return atomically(alias, write)
 
 
-def delete_unchanged(alias: str, seen: Collection[Claim]) -> int:
+def delete_unchanged(alias: str, seen: Collection[Seen]) -> int:
     """Delete the rows that still have the version in which they were seen; return their number."""
 
     def delete(cursor: CursorWrapper) -> int:
-        cursor.execute(f"{dialect_of(connections[alias]).delete(RESOURCE)} WHERE {fence(seen)}")
+        cursor.execute(f"{dialect_of(connections[alias]).delete(RESOURCE)} WHERE {unchanged(seen)}")
         return int(cursor.rowcount)
 
     return in_one_write(alias, delete) if seen else 0

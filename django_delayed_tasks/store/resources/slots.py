@@ -16,7 +16,7 @@ from django_delayed_tasks.fields import RESERVED_POOLS
 from django_delayed_tasks.store.resources.rate_tokens import add_missing
 from django_delayed_tasks.store.resources.resources import UNUSED, delete_unchanged
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.fences import Claim, Seen, in_status, unchanged
 from django_delayed_tasks.store.sql.tables import RESOURCE, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import decisively
 
@@ -25,8 +25,8 @@ SLOTS: Final = f"{RESERVED_POOLS}slots."
 MAX_KEY: Final = 100
 """Characters of a key that is a slot's name as it is, for people to read; of a longer one it is a hash."""
 
-Slot = tuple[int, int]
-"""(id, version); each time it is taken, its version grows by one."""
+Slot = Seen
+"""A slot as it was found; each time it is taken, its version grows by one."""
 
 
 class _Found(NamedTuple):
@@ -71,11 +71,11 @@ def _missing(keys: dict[str, str], found: list[_Found], wanted: Mapping[str, int
 
 def write_slots(cursor: CursorWrapper, dialect: Dialect, chosen: Mapping[Claim, Slot]) -> bool:
     """Give these claims their slots, in the transaction that makes the claims; return False if one was taken."""
-    tasks = " ".join(f"WHEN {slot[0]:d} THEN {claim[0]:d}" for claim, slot in chosen.items())
-    versions = " ".join(f"WHEN {slot[0]:d} THEN {claim[1]:d}" for claim, slot in chosen.items())
+    tasks = " ".join(f"WHEN {slot[0]:d} THEN {claim.id:d}" for claim, slot in chosen.items())
+    versions = " ".join(f"WHEN {slot[0]:d} THEN {claim.version:d}" for claim, slot in chosen.items())
     cursor.execute(
         f"{dialect.update(RESOURCE)} SET version = version + 1, busy_before = {dialect.now},"
-        f" task_id = CASE id {tasks} END, task_version = CASE id {versions} END WHERE {fence(chosen.values())}"
+        f" task_id = CASE id {tasks} END, task_version = CASE id {versions} END WHERE {unchanged(chosen.values())}"
     )
     return bool(cursor.rowcount == len(chosen))
 

@@ -13,7 +13,7 @@ from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.schedules import add, verbs
 from django_delayed_tasks.store.schedules.recurrence import first_time, jittered, read_now
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import fence
+from django_delayed_tasks.store.sql.fences import unchanged
 from django_delayed_tasks.store.sql.tables import CARRIED, FAILED, PAUSED, PENDING, RESET_COUNTS, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically
 from django_delayed_tasks.store.validation import Schedule
@@ -122,7 +122,7 @@ def _change(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Decla
         f"UPDATE {TASK} SET trigger_text = %s, when_time = %s, claim_at = %s, queue = %s, priority = %s,"
         f" version = version + 1, {RESET_COUNTS}, lane = %s, update_time = {dialect.now},"
         f" status = CASE WHEN status = {PAUSED} THEN {PAUSED} ELSE {PENDING} END"
-        f" WHERE {fence([(task.pk, task.version)])}",
+        f" WHERE {unchanged([(task.pk, task.version)])}",
         [declared.trigger_text, when, claim_at, declared.queue, declared.priority, declared.lane],
     )
 
@@ -137,7 +137,7 @@ def _move(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declare
     else:
         columns = f"queue = %s, priority = %s, lane = %s, version = version + 1, update_time = {dialect.now}"
         given = [declared.queue, declared.priority, declared.lane]
-    cursor.execute(f"UPDATE {TASK} SET {columns} WHERE {fence([(task.pk, task.version)])}", given)
+    cursor.execute(f"UPDATE {TASK} SET {columns} WHERE {unchanged([(task.pk, task.version)])}", given)
 
 
 def _change_beside_run(
@@ -149,7 +149,7 @@ def _change_beside_run(
     given = ", ".join(f"deferred_{column} = %s" for column in new)
     cursor.execute(
         f"UPDATE {TASK} SET {kept}, {given}, deferred_keeps_ext = TRUE, deferred_when = %s"
-        f" WHERE {fence([(task.pk, task.version)])}",
+        f" WHERE {unchanged([(task.pk, task.version)])}",
         [declared.queue, declared.priority, declared.trigger_text, when],
     )
 

@@ -10,7 +10,7 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.store.schedules.recurrence import jittered
 from django_delayed_tasks.store.schedules.verbs import IDENTITY
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import Claim, fence
+from django_delayed_tasks.store.sql.fences import Seen, unchanged
 from django_delayed_tasks.store.sql.tables import PAUSED, PAUSED_QUEUE, PENDING, RESET_COUNTS, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, decisive_write
 from django_delayed_tasks.triggers import next_time, parse_stored
@@ -25,18 +25,18 @@ def resume(alias: str, biz_code: str, biz_num: str) -> bool:
     return atomically(alias, lambda cursor: _resume(cursor, dialect, IDENTITY, [biz_code, biz_num]))
 
 
-def resume_seen(alias: str, seen: Iterable[Claim]) -> list[int]:
+def resume_seen(alias: str, seen: Iterable[Seen]) -> list[int]:
     """End the pauses of those tasks that are still in the version in which they were seen; return their ids.
 
     Each is a transaction. A task with an invalid trigger, which has no next time, is left as it is.
     """
-    return [claim[0] for claim in seen if _resume_seen(alias, claim)]
+    return [one[0] for one in seen if _resume_seen(alias, one)]
 
 
-def _resume_seen(alias: str, claim: Claim) -> bool:
+def _resume_seen(alias: str, seen: Seen) -> bool:
     dialect = dialect_of(connections[alias])
     try:
-        return atomically(alias, lambda cursor: _resume(cursor, dialect, fence([claim])))
+        return atomically(alias, lambda cursor: _resume(cursor, dialect, unchanged([seen])))
     except InvalidTrigger:
         return False
 
@@ -50,7 +50,7 @@ def _resume(cursor: CursorWrapper, dialect: Dialect, condition: str, parameters:
         return False
     task_id, version, status, trigger, when, _, now = row
     if status == RUNNING:
-        cursor.execute(f"UPDATE {TASK} SET pause_requested = NULL WHERE {fence([(task_id, version)])}")
+        cursor.execute(f"UPDATE {TASK} SET pause_requested = NULL WHERE {unchanged([(task_id, version)])}")
         return True
     present = dialect.to_datetime(now)
     moments = _next_time(trigger, dialect.to_datetime(when), present)
@@ -60,7 +60,7 @@ def _resume(cursor: CursorWrapper, dialect: Dialect, condition: str, parameters:
         f"UPDATE {TASK} SET status = {PENDING}, version = version + 1, when_time = %s,"
         f" claim_at = {dialect.greatest('%s', dialect.now)}, update_time = {dialect.now}"
         f"{f', {RESET_COUNTS}' if is_another_time else ''}"
-        f" WHERE {fence([(task_id, version)])}",
+        f" WHERE {unchanged([(task_id, version)])}",
         list(map(dialect.stored, moments)),
     )
     return True

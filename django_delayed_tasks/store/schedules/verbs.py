@@ -17,7 +17,7 @@ from django_delayed_tasks.outcomes import UNCHANGED, Unchanged
 from django_delayed_tasks.states import CancelResult, RunOutcome
 from django_delayed_tasks.store.records.history import record_without_run
 from django_delayed_tasks.store.sql.dialects import SQL, Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import MAX_VERSION, Claim, fence, lock_unchanged
+from django_delayed_tasks.store.sql.fences import MAX_VERSION, Seen, lock_unchanged, unchanged
 from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.portions import PORTION, portions
 from django_delayed_tasks.store.sql.tables import (
@@ -68,7 +68,7 @@ class Verb:
 
         return decisive_write(alias, write)
 
-    def to_seen(self, alias: str, seen: Collection[Claim]) -> dict[int, int]:
+    def to_seen(self, alias: str, seen: Collection[Seen]) -> dict[int, int]:
         """Change those of these tasks that are accepted and still in the version in which they were seen.
 
         Return the id of each, and the status in which it was.
@@ -77,12 +77,12 @@ class Verb:
         def write(cursor: CursorWrapper) -> dict[int, int]:
             dialect = dialect_of(connections[alias])
             found = lock_unchanged(cursor, dialect, seen, self.accepts)
-            ending = {claim for claim, status in found.items() if self.ends and status != RUNNING}
+            ending = {one for one, status in found.items() if self.ends and status != RUNNING}
             if staying := found.keys() - ending:
                 assignments, parameters = self.assignments(dialect)
-                cursor.execute(f"{dialect.update(TASK)} SET {assignments} WHERE {fence(staying)}", parameters)
+                cursor.execute(f"{dialect.update(TASK)} SET {assignments} WHERE {unchanged(staying)}", parameters)
             if self.ends and ending:
-                _end(cursor, dialect, fence(ending), self.ends)
+                _end(cursor, dialect, unchanged(ending), self.ends)
             return {task_id: status for (task_id, _), status in found.items()}
 
         return atomically(alias, write) if seen else {}
@@ -96,7 +96,7 @@ class Verb:
         ids = sorted(tasks.values_list("id", flat=True))
         return sum(self._to_portion(tasks.filter(id__in=portion)) for portion in portions(ids, PORTION))
 
-    def _to_portion(self, tasks: "QuerySet[Task]", tried: Collection[Claim] = ()) -> int:
+    def _to_portion(self, tasks: "QuerySet[Task]", tried: Collection[Seen] = ()) -> int:
         seen = {(task.id, task.version) for task in tasks.only("id", "version")} - set(tried)
         changed = self.to_seen(tasks.db, sorted(seen))
         left = [task_id for task_id, _ in seen if task_id not in changed]

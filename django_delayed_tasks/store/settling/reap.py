@@ -41,7 +41,7 @@ class ReapedTask(NamedTuple):
     settlement: Settlement
     then: NextState
     biz_code: str
-    executor: int
+    executor: int | None
     given_up: ClaimedTask | None
 
 
@@ -79,7 +79,7 @@ class _Orphan(NamedTuple):
     trigger_text: str | None
     when_time: Any
     biz_code: str
-    executor: int
+    executor: int | None
 
 
 # In the order of the claim index: otherwise PostgreSQL would read the table until it has found enough rows.
@@ -95,7 +95,7 @@ def _orphans(alias: str, limit: int) -> list[_Orphan]:
 
 
 def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:
-    claim, rescues = (orphan.id, orphan.version), orphan.rescues
+    claim, rescues = Claim(orphan.id, orphan.version, orphan.executor), orphan.rescues
     if rescues >= max_rescues:
         error = f"its executor died {rescues + 1} {plural(rescues + 1, 'time')} while it ran; not rescued again"
         given_up = Settlement(claim, RunOutcome.LOST, NextState.FAILED, error=error)

@@ -24,7 +24,7 @@ from django_delayed_tasks.store.records.once import remember
 from django_delayed_tasks.store.settling.row_changes import row_changes
 from django_delayed_tasks.store.settling.settlement import Settlement, as_stored, keeps_data
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.fences import OF_CLAIM, Claim, fence, in_status
 from django_delayed_tasks.store.sql.portions import MAX_TEXT, PORTION
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_transaction, is_lock_timeout
@@ -141,8 +141,8 @@ def _settle_unlocked(cursor: CursorWrapper, alias: str, settlements: Sequence[Se
     found = _lock(cursor, dialect, claims, dialect.skip_locked)
     waiting: set[Claim] = set()
     if len(found) < len(claims):
-        cursor.execute(f"SELECT id, version FROM {TASK} WHERE {fence(claims)} AND {_IS_RUNNING}")
-        waiting = {(row[0], row[1]) for row in cursor.fetchall()} - found.keys()
+        cursor.execute(f"SELECT {OF_CLAIM} FROM {TASK} WHERE {fence(claims)} AND {_IS_RUNNING}")
+        waiting = set(map(Claim._make, cursor.fetchall())) - found.keys()
     return SettleResult(_settle_found(cursor, dialect, settlements, found), waiting)
 
 
@@ -173,7 +173,7 @@ def _settle_found(
     for settlement in held:
         if became[settlement.claim] is not NextState.GONE:
             sql, parameters = row_changes(dialect, settlement, is_deferred=found[settlement.claim].is_deferred)
-            alike[sql, tuple(parameters)].append(settlement.claim[0])
+            alike[sql, tuple(parameters)].append(settlement.claim.id)
     for (sql, values), ids in alike.items():
         cursor.execute(f"{dialect.update(TASK)} SET {sql} WHERE id IN ({', '.join(map(str, ids))})", values)
     return became
@@ -191,12 +191,12 @@ def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim], lock
     dialect.begin_writing(cursor, TASK)
     held = f"{fence(claims, 't.')} AND {in_status(RUNNING, 't.')}"
     cursor.execute(
-        "SELECT t.id, t.version, t.deferred_when, t.cancel_requested_at, t.deferred_once"
+        "SELECT t.id, t.version, t.executor, t.deferred_when, t.cancel_requested_at, t.deferred_once"
         f" FROM {dialect.to_lock(TASK, fence(claims))} WHERE {held} ORDER BY t.id{locking}"
     )
     return {
-        (task_id, version): _DuringRun(deferred is not None, cancelled is not None, bool(once))
-        for task_id, version, deferred, cancelled, once in cursor.fetchall()
+        Claim(*claim): _DuringRun(deferred is not None, cancelled is not None, bool(once))
+        for *claim, deferred, cancelled, once in cursor.fetchall()
     }
 
 
@@ -229,9 +229,7 @@ def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
         if not cursor.rowcount:
             return False
         if settlement.keep:
-            known = KnownColumns(
-                task.biz_code, task.biz_num, task.attempts, task.executor, task.when, stored_data(task)
-            )
+            known = KnownColumns(task.biz_code, task.biz_num, task.attempts, task.when, stored_data(task))
             record_known(cursor, dialect, known, _end(as_stored(dialect, [settlement])[0]))
     return True
 
@@ -251,8 +249,9 @@ def _path(exception: BaseException | None) -> str | None:
 def _ends(settlements: Sequence[Settlement]) -> Ends:
     """Return what :func:`_end` says of each of them, by column: making a value for each costs more than the rest."""
     return Ends(
-        [one.claim[0] for one in settlements],
-        [one.claim[1] for one in settlements],
+        [one.claim.id for one in settlements],
+        [one.claim.version for one in settlements],
+        [one.claim.executor for one in settlements],
         [int(one.outcome) for one in settlements],
         [one.started for one in settlements],
         [one.finished for one in settlements],
