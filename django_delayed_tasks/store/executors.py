@@ -32,7 +32,7 @@ from django_delayed_tasks.support.logs import Log
 logger = Log(__name__)
 
 _ID_BITS: Final = 52
-"""The bits of an executor's id: a JSON number is exact up to 53. Two of a thousand ids are alike once in ten billion."""
+"""The bits of an executor's id: JSON numbers are exact up to 53. Among a thousand ids, two are equal once in 10^10."""
 
 
 @dataclass(frozen=True, slots=True)

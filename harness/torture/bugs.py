@@ -3,7 +3,7 @@ variable, or into the driver, which makes the API calls.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
@@ -23,9 +23,9 @@ def in_driver(name: str) -> AbstractContextManager[None]:
     return IN_DRIVER[name]() if name in IN_DRIVER else nullcontext()
 
 
-def by_id(claims: Iterable[tuple[int, int]], prefix: str = "") -> str:
-    """A fence that looks at no version."""
-    ids = ", ".join(str(task_id) for task_id, _ in claims)
+def by_id(claims: Iterable[Sequence[int | None]], prefix: str = "") -> str:
+    """A fence that looks at no version and at no executor."""
+    ids = ", ".join(str(task_id) for task_id, *_ in claims)
     return f"({prefix}id IN ({ids}))" if ids else "(1 = 0)"
 
 
@@ -35,13 +35,13 @@ def settle_without_fence() -> None:
     usual = settling._lock
 
     def lock(cursor: Any, dialect: Any, claims: Any, *more: Any) -> Any:
-        found = {task_id: flags for (task_id, _), flags in usual(cursor, dialect, claims, *more).items()}
+        found = {task_id: flags for (task_id, *_), flags in usual(cursor, dialect, claims, *more).items()}
         return {claim: found[claim[0]] for claim in claims if claim[0] in found}
 
     settling.fence = by_id
     settling._lock = lock
     history: Any = import_module(f"{STORE}.records.history")
-    history._same_claim = lambda of: f"t.id = {of['id']}"
+    history._same_claim = lambda dialect, of: f"t.id = {of['id']}"
 
 
 def delete_without_looking() -> None:

@@ -15,7 +15,9 @@ def held(pid: int) -> int:
 
 def in_mid_handler(pid: int) -> int:
     """Return how many runs, atomic ones left out, a process has begun and still holds the claims of."""
-    begun = Effect.objects.filter(process=pid, kind="begin").order_by("-id").values_list("task_id", "version")[:50]
+    begun = (
+        Effect.objects.filter(process=pid, kind="begin").order_by("-started_at").values_list("task_id", "version")[:50]
+    )
     claims = set(Task.objects.filter(status=TaskStatus.RUNNING).values_list("id", "version"))
     return len(claims & set(begun))
 
@@ -32,7 +34,7 @@ def is_declared_dead(executor: int) -> bool:
 
 def incarnation(name: str) -> int:
     """The newest id of this executor's name; 0 if it has none."""
-    return Executor.objects.filter(name=name).order_by("-id").values_list("id", flat=True).first() or 0
+    return Executor.objects.filter(name=name).order_by("-started_at").values_list("id", flat=True).first() or 0
 
 
 def newest_live(name: str) -> int:

@@ -161,7 +161,7 @@ def test_executors_are_told_apart() -> None:
         registered(text, codes=(text,), queues=(text,))
         with pytest.raises(NameInUse, match="elsewhere"):
             registered(text)
-    assert [(row.name, row.codes, row.queues) for row in Executor.objects.order_by("id")] == [
+    assert [(row.name, row.codes, row.queues) for row in Executor.objects.order_by("started_at")] == [
         (text, [text], [text]) for text in TEXTS
     ]
     assert {peer.queues for peer in executors.live("default")} == {frozenset([text]) for text in TEXTS}

@@ -9,6 +9,7 @@ import pytest
 
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.store.sql.fences import Claim
 from tests.executor.test_held import OPTIONS, a_task, holding
 
 pytestmark = pytest.mark.per_database
@@ -50,7 +51,7 @@ def test_each_end_is_counted_once_while_others_are_added_and_settled() -> None:
     held, tasks = holding(THREADS * EACH)
     claims = [task.claim for task in tasks]
 
-    def finish(mine: list[tuple[int, int]]) -> Callable[[], None]:
+    def finish(mine: list[Claim]) -> Callable[[], None]:
         def work() -> None:
             for claim in mine:
                 held.finish([claim], 1.0)

@@ -165,13 +165,13 @@ def test_the_banner_of_starttask() -> None:
     command._banner(
         from_settings(name="web1", threads=3, queues=("mail",), exclude_queues=("shop",), poll_interval=1.0)
     )
-    command._ready(7)
+    command._ready("web1")
     title, *lines = out.getvalue().splitlines()
     assert title.endswith("：执行器 web1")
     assert [line.split()[0] for line in lines[:4]] == ["数据库", "队列", "线程数", "处理器"]
     assert len({len(line[: line.index(line.split()[1])].encode("gbk")) for line in lines[:4]}) == 1
     assert lines[1:3] == ["  队列      mail（shop 除外）", "  线程数    3，每 1 秒轮询一次"]
-    assert lines[4] == "就绪（执行器 7）。按 Ctrl-C 平稳停止。"
+    assert lines[4] == "就绪（执行器 web1）。按 Ctrl-C 平稳停止。"
 
 
 def test_the_last_line_of_a_drained_executor() -> None:

@@ -41,7 +41,7 @@ def is_settled(code: str, num: str) -> bool:
 
 def incarnations(name: str) -> list[Executor]:
     """The rows of one executor's name, the oldest first."""
-    return list(Executor.objects.filter(name=name).order_by("id"))
+    return list(Executor.objects.filter(name=name).order_by("started_at"))
 
 
 def alive(name: str) -> Executor | None:

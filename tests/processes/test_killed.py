@@ -88,7 +88,7 @@ def test_refused_after_a_signal_it_has_nothing_to_stop(starttask: Start) -> None
     said, signals = StringIO(), StopSignals()
 
     def run() -> int:
-        return run_executor(from_settings(name="stable"), said, signals, ready=lambda number: None)
+        return run_executor(from_settings(name="stable"), said, signals, ready=lambda: None)
 
     with pytest.raises(NameInUse):
         run()

@@ -41,7 +41,7 @@ def test_banner(starttask: Start, database: str) -> None:
         "queues a, b but c",
         "threads 3, polling every 0.1 s",
         "handlers 7: chain, deadly, hanging, held, pooled, quick, single",
-        f"Ready (executor {row.pk}). Ctrl-C stops it gracefully.",
+        "Ready (executor shown). Ctrl-C stops it gracefully.",
     ]
     assert (row.pid, row.threads, row.queues) == (child.pid, 3, ["a", "b"])
     child.wait_for("WARNING django_delayed_tasks.")  # of queues that nothing names; its project formats no log

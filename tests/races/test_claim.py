@@ -17,6 +17,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, held_b
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import Strategy, skip_locked
 from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.fences import Claim
 from tests.races.blocking import wait_until_blocked
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, EXECUTOR, HOUR
@@ -159,9 +160,9 @@ def test_many_claimers(live_db: str, strategy: Strategy, executors: int) -> None
     api.add_tasks(verbs.task(str(i)) for i in range(300))
     barrier = threading.Barrier(4)
 
-    def claim_all(executor: int) -> list[tuple[int, int]]:
+    def claim_all(executor: int) -> list[Claim]:
         barrier.wait()
-        claims: list[tuple[int, int]] = []
+        claims: list[Claim] = []
         place = executor % executors
         while Task.objects.filter(status=TaskStatus.PENDING).exists():
             runs = verbs.claim(strategy, executor, limit=10, place=place, executors=executors)
@@ -171,4 +172,4 @@ def test_many_claimers(live_db: str, strategy: Strategy, executors: int) -> None
 
     threads = [start_thread(lambda executor=executor: claim_all(executor)) for executor in range(1, 5)]  # type: ignore[misc]
     claims = Counter(claim for thread in threads for claim in thread.result())
-    assert (len(claims), set(claims.values()), {version for _, version in claims}) == (300, {1}, {1})
+    assert (len(claims), set(claims.values()), {claim.version for claim in claims}) == (300, {1}, {1})

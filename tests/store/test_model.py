@@ -21,6 +21,7 @@ from django_delayed_tasks.store.schedules.verbs import RUN_NOW
 from django_delayed_tasks.store.settling.reap import SPREAD, reap
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.triggers import Interval
 from tests.store import verbs
 from tests.store.fixtures import STRATEGIES
@@ -60,7 +61,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.block.enter_context(transaction.atomic())
         self.now = NOW
         self.tasks = {num: Model() for num in "ab"}
-        self.claims: list[tuple[str, tuple[int, int]]] = []  # every one there ever was: most are stale
+        self.claims: list[tuple[str, Claim]] = []  # every one there ever was: most are stale
         self.newest: dict[int, int] = {}
 
     def teardown(self) -> None:
@@ -184,7 +185,7 @@ class StoreMachine(RuleBasedStateMachine):
         expected = {}
         model = self.tasks[num]
         once = model.is_remembered(then)
-        if model.holds(claim[1]) and claim[0] == verbs.present(num).id:
+        if model.holds(claim.version) and claim.id == verbs.present(num).id:
             expected[claim] = model.end(self.now, then, self.now + when, ext=left)
         settlement = Settlement(
             claim, OUTCOMES.get(then, RunOutcome.FAILED), then, when=when, after=self.after(then, when), error="e",

@@ -13,14 +13,14 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.schedules.verbs import RUN_NOW, postponing
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.fences import Seen
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, HOUR, NOW
 
 pytestmark = pytest.mark.usefixtures("db", "frozen")
 
 
-def seen() -> list[Claim]:
+def seen() -> list[Seen]:
     row = verbs.present()
     return [(row.pk, row.version)]
 

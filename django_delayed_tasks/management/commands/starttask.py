@@ -145,9 +145,8 @@ class Command(SteadyCommand):
     def _run_one(self, options: ExecutorOptions, signals: StopSignals) -> int:
         try:
             self._banner(options)
-            ready = partial(self._say, _("Ready (executor %s). Ctrl-C stops it gracefully.") % options.name)
             with kept_connections.outside_of_pools():  # the reloader calls this in another thread
-                return run_executor(options, self._out, signals, ready, self._answering)
+                return run_executor(options, self._out, signals, partial(self._ready, options.name), self._answering)
         except (TaskException, Error, ValueError, OSError) as error:
             raise CommandError(visible_lines(str(error))) from None
 
@@ -178,6 +177,9 @@ class Command(SteadyCommand):
         title = _("django-delayed-tasks %(version)s: executor %(name)s")
         texts = [f"  {padded(name, 8)}  {value}" for name, value in lines]
         self._say("\n".join([title % {"version": __version__, "name": options.name}, *texts]))
+
+    def _ready(self, name: str) -> None:
+        self._say(_("Ready (executor %s). Ctrl-C stops it gracefully.") % name)
 
     def _say(self, text: str) -> None:
         if self._out is sys.stdout:

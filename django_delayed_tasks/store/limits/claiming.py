@@ -138,9 +138,7 @@ def _permits_of(chosen: ClaimChoice, task: ClaimedTask) -> list[Seen]:
     return [permits[task.claim] for permits in (chosen.slots, chosen.tokens) if task.claim in permits]
 
 
-def _lock(
-    cursor: CursorWrapper, dialect: Dialect, executor: int, chosen: ClaimChoice
-) -> tuple[set[Claim], set[Seen]]:
+def _lock(cursor: CursorWrapper, dialect: Dialect, executor: int, chosen: ClaimChoice) -> tuple[set[Claim], set[Seen]]:
     """Lock the tasks and the permits that have not changed since they were read, without waiting for others.
 
     Return the tasks as they will be claimed, and the permits as they were seen.

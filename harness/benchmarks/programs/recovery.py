@@ -49,7 +49,7 @@ def _now() -> Any:
 def _killed_one() -> int:
     from django_delayed_tasks.models import Executor
 
-    return int(Executor.objects.filter(name=KILLED).latest("id").pk)
+    return int(Executor.objects.filter(name=KILLED).latest("started_at").pk)
 
 
 def _held_by(executor: int) -> set[int]:

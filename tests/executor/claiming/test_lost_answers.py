@@ -182,8 +182,8 @@ def test_a_registration_whose_answer_was_lost_is_our_own(monkeypatch: pytest.Mon
     Executor.objects.update(alive=None)
     assert not lease.renew()
 
-    def losing(alias: str, work: Callable[..., Any]) -> Any:
-        atomically(alias, work)
+    def losing(*arguments: Any) -> Any:
+        atomically(*arguments)
         raise OperationalError(2013, "Lost connection to server during query")
 
     with monkeypatch.context() as patch:

@@ -3,8 +3,9 @@
 import pytest
 
 from django_delayed_tasks.executor.limits.runs import InSlot, LaneRuns
+from django_delayed_tasks.store.sql.fences import Claim
 
-FIRST, SECOND = (1, 1), (2, 1)
+FIRST, SECOND = Claim(1, 1, 1), Claim(2, 1, 1)
 KEY, SLOT = "key", 7
 
 

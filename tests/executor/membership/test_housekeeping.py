@@ -118,7 +118,7 @@ def test_rank_among_those_that_serve_the_queue() -> None:
 
 
 def peer(executor: int, *queues: str) -> Peer:
-    return Peer(executor, frozenset(), clock.host_now(), frozenset(queues) if queues else None)
+    return Peer(executor, clock.EPOCH, frozenset(), clock.host_now(), frozenset(queues) if queues else None)
 
 
 @pytest.mark.parametrize("other", [{"queues": ("mail", "default")}, {}])

@@ -33,20 +33,19 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_it_names_the_executors_and_counts_the_codes(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    web2 = leave("web2", "mail", "report", "mail")
-    web3 = leave("web3", "mail")
+    leave("web2", "mail", "report", "mail")
+    leave("web3", "mail")
     Reaper(bench.options, bench.lease, Told()).reap()
     [line] = said(caplog)
     assert line.startswith("took 4 tasks (mail: 3, report: 1) from dead executors ")
-    assert f"web2 (id {web2})" in line
-    assert f"web3 (id {web3})" in line
+    assert line.endswith(("web2, web3", "web3, web2"))
 
 
 def test_a_row_that_is_gone_has_no_name(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     gone = leave("web2", "mail")
     Executor.objects.filter(pk=gone).delete()
     Reaper(bench.options, bench.lease, Told()).reap()
-    assert said(caplog) == [f"took 1 task (mail: 1) from dead executor of unknown name (id {gone})"]
+    assert said(caplog) == ["took 1 task (mail: 1) from dead executor of unknown name"]
 
 
 def test_an_executor_that_stops_does_not_call_itself_dead(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

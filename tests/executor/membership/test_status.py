@@ -44,7 +44,7 @@ def running() -> Iterator[tuple[ExecutorOfThisProcess, Event]]:
 
 
 def statuses() -> list[tuple[bool | None, int | None]]:
-    return list(Executor.objects.order_by("id").values_list("alive", "status"))
+    return list(Executor.objects.order_by("started_at").values_list("alive", "status"))
 
 
 def declare_dead(executor: ExecutorOfThisProcess) -> None:
@@ -65,9 +65,8 @@ def test_it_is_stopping_while_it_waits_for_its_runs(caplog: pytest.LogCaptureFix
         may_end.set()
         assert stopping.result()
         assert statuses() == [(None, STOPPED)]
-        name = f"executor executing ({executor.lease.executor})"
     said = [record.getMessage() for record in caplog.records if record.name.endswith(".membership.lease")]
-    assert said == [f"{name} started", f"{name} is stopping", f"{name} stopped"]
+    assert said == [f"executor executing {what}" for what in ("started", "is stopping", "stopped")]
 
 
 def test_one_that_was_taken_for_crashed_runs_under_a_new_row() -> None:

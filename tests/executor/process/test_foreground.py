@@ -25,7 +25,7 @@ def test_claims_that_are_no_runs_do_not_count() -> None:
         add(str(number))
     Task._base_manager.update(lane="")
     stream = StringIO()
-    assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
+    assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda: None) == 0
     assert len(ran) == 4
     assert "Drained: 4 runs in" in stream.getvalue()
 
@@ -35,7 +35,7 @@ def test_tasks_that_expired_move_the_bar_and_are_no_runs() -> None:
     add("now")
     add("too late", when=clock.host_now() - timedelta(hours=1))
     stream = Terminal()
-    assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
+    assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda: None) == 0
     assert "] 2 of 2, " in stream.getvalue()
     assert "Drained: 1 run in" in stream.getvalue()
 
@@ -45,13 +45,13 @@ def test_what_was_left_to_wait_without_a_handler() -> None:
     add("known")
     add("strange", code="gone")
     stream = StringIO()
-    assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
+    assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda: None) == 0
     assert stream.getvalue().endswith("Left to wait: due tasks without a handler (gone).\n")
 
 
 def test_an_idle_one_says_that_it_has_stopped() -> None:
     stream, signals = StringIO(), StopSignals()
-    assert run_executor(from_settings(), stream, signals, ready=lambda number: signals.stop(signal.SIGINT)) == 0
+    assert run_executor(from_settings(), stream, signals, ready=lambda: signals.stop(signal.SIGINT)) == 0
     assert stream.getvalue() == "Stopped.\n"
 
 
@@ -61,5 +61,5 @@ def test_it_is_ready_before_its_first_task_starts() -> None:
     handler_of(lambda task: ran.set())
     add("due")
     ran_before: list[bool] = []
-    run_executor(from_settings(drain=True), StringIO(), StopSignals(), ready=lambda _: ran_before.append(ran.wait(0.2)))
+    run_executor(from_settings(drain=True), StringIO(), StopSignals(), ready=lambda: ran_before.append(ran.wait(0.2)))
     assert (ran_before, ran.is_set()) == ([False], True)

@@ -37,7 +37,7 @@ def decided(result: Any, attempts: int = 1, handler: TaskHandler | None = None) 
 
 def test_none_is_done() -> None:
     settlement = decided(None)
-    assert (settlement.outcome, settlement.then, settlement.claim) == (RunOutcome.DONE, NextState.GONE, (7, 4))
+    assert (settlement.outcome, settlement.then, settlement.claim) == (RunOutcome.DONE, NextState.GONE, (7, 4, 0))
     assert settlement.result is None
 
 

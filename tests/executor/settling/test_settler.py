@@ -19,6 +19,7 @@ from django_delayed_tasks.store.schedules.verbs import cancel
 from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections, transactions
+from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.portions import PORTION
 from tests.executor.failure_reports import Told
 from tests.executor.parts import add, claim, claim_one, registered
@@ -31,7 +32,7 @@ BREAK = {"mysql": "KILL CONNECTION_ID()", "postgresql": "SELECT pg_terminate_bac
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 
-def done(claim: tuple[int, int], **fields: Any) -> Settlement:
+def done(claim: Claim, **fields: Any) -> Settlement:
     return Settlement(claim, RunOutcome.DONE, NextState.GONE, **fields)
 
 
@@ -66,7 +67,7 @@ def test_batches_are_natural_and_bounded() -> None:
     held = Held(OPTIONS)
     settler = settler_of(held)
     for number in range(PORTION + 3):
-        held.put_end(done((number, 1)))
+        held.put_end(done(Claim(number, 1, 1)))
     assert [len(settler._next_batch()), len(settler._next_batch())] == [PORTION, 3]
 
 

@@ -24,6 +24,7 @@ from django_delayed_tasks.store.records.progress import Report, ReportResult, wr
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import clusters, kept_connections
+from django_delayed_tasks.store.sql.fences import Claim
 from tests.cluster_nodes import behind, held_back
 from tests.store import verbs
 from tests.threads import start_thread
@@ -99,7 +100,7 @@ def test_what_is_held_is_seen_on_another_node(nodes: tuple[str, ...]) -> None:
     assert held.result() == {run.claim}
     with behind("node3") as start:
         again = claim(2)
-        held = start(lambda: compare_and_set.held_of("node3", 2, [again.claim]))
+        held = start(lambda: compare_and_set.held_of("node3", [again.claim]))
     assert held.result() == {again.claim}
 
 
@@ -166,7 +167,7 @@ def test_three_nodes_claim_the_same_tasks(nodes: tuple[str, ...]) -> None:
     """All look at the head of the queue; each task is claimed once."""
     api.add_tasks(verbs.task(str(number)) for number in range(300))
 
-    def drain(alias: str, executor: int) -> list[tuple[int, int]]:
+    def drain(alias: str, executor: int) -> list[Claim]:
         mine = []
         while Task.objects.using(alias).filter(status=0).exists():
             with suppress(Outpaced):
@@ -176,7 +177,7 @@ def test_three_nodes_claim_the_same_tasks(nodes: tuple[str, ...]) -> None:
     threads = [start_thread(partial(drain, alias, number)) for number, alias in enumerate(nodes, 1)]
     claims = [claim for thread in threads for claim in thread.result()]
     assert len(claims) == len(set(claims)) == 300
-    assert {version for _, version in claims} == {1}
+    assert {claim.version for claim in claims} == {1}
 
 
 def test_one_name_is_one_executor(nodes: tuple[str, ...]) -> None:

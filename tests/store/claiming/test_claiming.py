@@ -26,7 +26,7 @@ def nums(strategy: Strategy, **request: object) -> list[str]:
 def test_what_a_run_sees(db: None, frozen: None, strategy: Strategy) -> None:
     result = verbs.add("7", NOW - HOUR, biz_ext={"a": [1, None]}, queue="mail", priority=-3)
     [run] = verbs.claim(strategy, queue="mail", priority=-3)
-    assert (run.id, run.version, run.claim) == (result.task_id, 1, (result.task_id, 1))
+    assert (run.id, run.version, run.claim) == (result.task_id, 1, (result.task_id, 1, EXECUTOR))
     assert (run.biz_code, run.biz_num, run.when, run.biz_ext) == ("test", "7", NOW - HOUR, {"a": [1, None]})
     assert (run.queue, run.priority, run.attempts, run.rescues, run.alias) == ("mail", -3, 1, 0, "default")
     assert str(run) == "test 7"

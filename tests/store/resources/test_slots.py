@@ -117,7 +117,7 @@ def test_any_key_and_any_code(code: str, key: str) -> None:
     """No two of them share a slot."""
     [run] = runs(1)
     for other_code, other_key in [("a", "other"), ("a #1", "x"), ("b", key)]:
-        take_slots(ALIAS, other_code, 1, {other_key: [(10**6, 1)]}, 1)
+        take_slots(ALIAS, other_code, 1, {other_key: [Claim(10**6, 1, 1)]}, 1)
     before = Resource.objects.count()
     assert run.claim in take_slots(ALIAS, code, 1, {key: [run.claim]}, 1)
     assert Resource.objects.count() == before + 1

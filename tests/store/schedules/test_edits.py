@@ -10,7 +10,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.schedules.verbs import RETRY, RUN_NOW, Edit, Verb, postponing
-from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.fences import Seen
 from tests.store.verbs import ALIAS, HOUR, NOW, add, claim_one, failed, present, retry, settle
 from tests.threads import start_thread
 from tests.waiting import wait_until
@@ -66,7 +66,7 @@ def in_status(status: TaskStatus) -> Task:
     return present()
 
 
-def seen(task: Task) -> Claim:
+def seen(task: Task) -> Seen:
     """Return the id and the version that the page showed."""
     return task.pk, task.version
 

@@ -13,6 +13,7 @@ from django_delayed_tasks.store.limits.claiming import Place, claim_in_slots, re
 from django_delayed_tasks.store.resources.slots import free_slots
 from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.store.settling.settle import SettleResult, Wait, settle
+from django_delayed_tasks.store.sql.fences import Claim
 from tests.store import verbs
 from tests.store.resources.taking import give
 from tests.store.sql.test_beginning import in_own_thread
@@ -42,7 +43,7 @@ def settle_and_claim(*, stolen: bool = False, deferred: bool = False) -> tuple[S
         assert give(ALIAS, {run.claim: slot})
         [after] = read_places(ALIAS, EXECUTOR, {Place("", "default", 0): 1})[Place("", "default", 0)]
         slots: dict[ClaimedTask, tuple[int, int]] = {after: (slot[0], slot[1] + (0 if stolen else 1))}
-        settle(ALIAS, [verbs.done(run)._replace(claim=(0, 0))], Wait.A_SECOND)  # a new connection sends more
+        settle(ALIAS, [verbs.done(run)._replace(claim=Claim(0, 0, 0))], Wait.A_SECOND)  # a new connection sends more
         if deferred:
             verbs.add("first", HOUR)
         with connection.execute_wrapper(note):
@@ -80,6 +81,6 @@ def test_a_fence_that_fails_undoes_the_claim_in_the_same_transaction() -> None:
     """The tasks are locked and read then, and the next one is claimed after all, once."""
     ended, _ = settle_and_claim(deferred=True)
     assert list(ended.became.values()) == [NextState.AGAIN]
-    assert [task.claim for task in ended.claimed] == [(verbs.present("second").id, verbs.present("second").version)]
+    assert [task.claim for task in ended.claimed] == [Claim(verbs.present("second").id, 1, EXECUTOR)]
     assert verbs.present("second").version == 1
     assert (verbs.present("first").status, TaskRun.objects.count()) == (TaskStatus.PENDING, 1)

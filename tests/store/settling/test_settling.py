@@ -11,6 +11,7 @@ from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.fences import Claim
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR, NOW
 
@@ -169,7 +170,7 @@ def test_a_retry_is_never_due_before_now(db: None, frozen: None) -> None:
 def test_many_versions_in_one_batch(db: None) -> None:
     """Tasks that reschedule themselves have versions of all sorts: an OR for each must not be too deep for SQLite."""
     runs = running("a")
-    strangers = [Settlement((10**12 + i, i), RunOutcome.DONE, NextState.GONE) for i in range(2500)]
+    strangers = [Settlement(Claim(10**12 + i, i, i % 3), RunOutcome.DONE, NextState.GONE) for i in range(2500)]
     assert verbs.settle(*strangers, verbs.done(runs["a"])) == {runs["a"].claim: NextState.GONE}
 
 
