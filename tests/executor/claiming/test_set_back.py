@@ -153,7 +153,7 @@ def test_each_task_runs_once_afterwards(way: str, first: int, ran: Counter[str])
         claim(bench)
         beat(bench)
     assert ran == dict.fromkeys(numbers, 1)
-    assert (history(), Task.objects.count()) == (dict.fromkeys(numbers, [RunOutcome.DONE]), 0)
+    assert (history(), Task.objects.count()) == ({num: [RunOutcome.DONE] for num in numbers}, 0)
     assert set(Executor.objects.filter(alive=True).values_list("name", flat=True)) == {"one", "two"}
     assert len(before | {one.lease.executor, two.lease.executor}) == 4
     for bench in (one, two):
@@ -175,7 +175,7 @@ STALE = {
 
 @pytest.fixture(params=[0, 1], ids=["of this executor", "of another executor"])
 def strangers(request: pytest.FixtureRequest, pair: tuple[Bench, Bench]) -> tuple[Bench, ClaimedTask, ClaimedTask]:
-    """An executor, the task that it runs since before a flush, and one that was claimed since: with its id and version."""
+    """An executor, the task that it runs since before a flush, and one with its id and version that was claimed since."""
     handler_of(lambda task: None)
     add("before")
     old = claimed_by(pair[0])
@@ -207,7 +207,7 @@ def test_nor_in_one_batch(strangers: tuple[Bench, ClaimedTask, ClaimedTask], end
 
 
 def test_a_run_from_before_is_told_nothing_of_a_stranger(strangers: tuple[Bench, ClaimedTask, ClaimedTask]) -> None:
-    bench, old, new = strangers
+    _, old, new = strangers
     Task._base_manager.update(cancel_requested_at=Task.objects.get().create_time)
     assert (old.cancel_requested, new.cancel_requested) == (False, True)
     new.check_claim()
