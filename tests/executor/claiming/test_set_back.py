@@ -175,7 +175,7 @@ STALE = {
 
 @pytest.fixture(params=[0, 1], ids=["of this executor", "of another executor"])
 def strangers(request: pytest.FixtureRequest, pair: tuple[Bench, Bench]) -> tuple[Bench, ClaimedTask, ClaimedTask]:
-    """An executor, the task that it runs since before a flush, and one with its id and version that was claimed since."""
+    """An executor, the task that it runs since before a flush, and one claimed since with its id and version."""
     handler_of(lambda task: None)
     add("before")
     old = claimed_by(pair[0])
