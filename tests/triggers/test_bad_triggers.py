@@ -50,7 +50,7 @@ def test_the_message_names_the_field_and_its_values(expression: str, problem: st
 
 @pytest.mark.parametrize("expression", ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6 *"])
 def test_fields_that_never_match_together(expression: str) -> None:
-    with pytest.raises(InvalidTrigger, match="never matches$"):
+    with pytest.raises(InvalidTrigger, match=r"never matches$"):
         Cron(expression)
 
 
@@ -78,7 +78,7 @@ def test_the_zone_that_was_probably_meant(tz: str, meant: str) -> None:
 
 @pytest.mark.parametrize("tz", ["PST", 5])
 def test_no_zone_is_guessed(tz: Any) -> None:
-    with pytest.raises(InvalidTrigger, match="is not a time zone of the IANA database$"):
+    with pytest.raises(InvalidTrigger, match=r"is not a time zone of the IANA database$"):
         Cron("* * * * *", tz=tz)
 
 
