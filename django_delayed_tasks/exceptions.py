@@ -1,5 +1,6 @@
 """Exceptions: every one that this library raises on purpose is a subclass of :class:`TaskException`."""
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -16,12 +17,18 @@ class InvalidTask(TaskException, ValueError):
         problem: what is wrong with it.
     """
 
-    def __init__(self, field: str, value: Any, problem: str, shown: str | None = None) -> None:
-        """Build the message; ``shown``, if given, replaces a value that must not be shown as it is."""
+    def __init__(
+        self, field: str, value: Any, problem: str, shown: str | None = None, path: Iterable[Any] = ()
+    ) -> None:
+        """Build the message; ``shown``, if given, replaces a value that must not be shown as it is.
+
+        ``path`` has the keys that lead to the part of the value that is to blame, and is shown.
+        """
         self.field = field
         self.value = value
         self.problem = problem
-        super().__init__(f"{field}={shortened(value) if shown is None else shown}: {problem}")
+        keys = "".join(f"[{shortened(key)}]" for key in path)
+        super().__init__(f"{field}{keys}={shortened(value) if shown is None else shown}: {problem}")
 
 
 class InvalidTrigger(InvalidTask):

@@ -14,6 +14,7 @@ from django.core.management.base import SystemCheckError
 from django.test import modify_settings, override_settings
 
 from django_delayed_tasks.checks import databases as database_checks
+from django_delayed_tasks.checks.configuration import BACKEND
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
 from tests.complaints import PREFIX, found, numbers, the_only
 from tests.handlers.conftest import make_package  # noqa: F401 (a fixture)
@@ -71,6 +72,53 @@ def test_wrong_settings(given: Any, expected: str, text: str) -> None:
     assert message.id == PREFIX + expected
     assert message.level == checks.ERROR
     assert text in message.msg
+
+
+@pytest.mark.parametrize("name", ["DELAYED_TASK", "DELAYEDTASKS", "DELAY_TASKS", "DJANGO_DELAYED_TASKS"])
+def test_a_setting_of_almost_the_same_name_is_pointed_out(name: str) -> None:
+    with override_settings(**{name: {"THREADS": 4}}):
+        message = the_only()
+    assert (message.id, message.level) == (PREFIX + "W027", checks.WARNING)
+    assert (message.msg, message.hint) == (
+        f"There is no setting {name}: it has no effect.",
+        "Did you mean DELAYED_TASKS?",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SCHEDULED_TASKS", {}), ("BACKGROUND_TASKS", {}), ("DELAYED_TASKS_ENABLED", True), ("TASKS", {})],
+)
+def test_other_settings_are_the_projects_business(name: str, value: Any) -> None:
+    with override_settings(**{name: value}):
+        assert found() == []
+
+
+@pytest.mark.parametrize(
+    "path", ["django_delayed_tasks.backends.DelayedTasksBackend", "delayed_tasks.backends.X", "delayed_tasks"]
+)
+def test_a_path_of_the_backend_that_leads_nowhere(path: str) -> None:
+    with override_settings(TASKS={"later": {"BACKEND": path}}):
+        message = the_only()
+    assert (message.id, message.level) == (PREFIX + "E027", checks.ERROR)
+    assert message.msg.startswith("TASKS['later']['BACKEND'] cannot be imported: ")
+    assert message.hint == "The backend of this app is 'django_delayed_tasks.backends.tasks.DelayedTasksBackend'."
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        {"default": {"BACKEND": "django.tasks.backends.immediate.ImmediateBackend"}},
+        {"default": {"BACKEND": BACKEND}},
+        {"default": {"BACKEND": "nowhere.Backend"}},
+        {"default": {}},
+        {"default": None},
+        None,
+    ],
+)
+def test_other_backends_are_the_frameworks_business(tasks: Any) -> None:
+    with override_settings(TASKS=tasks):
+        assert found() == []
 
 
 @pytest.mark.parametrize(
@@ -142,6 +190,12 @@ def test_an_error_in_an_app_does_not_stop_django_but_its_checks(make_package: An
         ("time_out", "timeout"),
         ("on_fail", "on_failed"),
         ("bizcode", "biz_code"),
+        ("max_retries", "max_attempts"),
+        ("retries", "max_attempts"),
+        ("rate_limit", "rate"),
+        ("time_limit", "timeout"),
+        ("retry_backoff", "backoff"),
+        ("autoretry_for", "backoff_after"),
     ],
 )
 def test_a_misspelt_attribute_is_pointed_out(attribute: str, meant: str) -> None:

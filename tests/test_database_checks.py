@@ -84,6 +84,18 @@ def test_sqlite_begins_immediate(extra_database: ExtraDatabase, options: dict[st
             assert numbers() == [], "it is not the database of the tasks"
 
 
+def test_the_hints_for_sqlite_can_be_pasted(extra_database: ExtraDatabase, tmp_path: Path) -> None:
+    """A new project's DATABASES has no OPTIONS."""
+    databases: dict[str, Any] = {"extra": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "x.sqlite3")}}
+    with extra_database(dict(databases["extra"])):
+        messages = [message for message in found(["extra"]) if message.id != PREFIX + UNMIGRATED]
+    assert [message.id for message in messages] == [PREFIX + "W010", PREFIX + "W011"]
+    for message in messages:
+        exec(str(message.hint).partition("Add to the settings: ")[2], {"DATABASES": databases})
+    with extra_database(databases["extra"]):
+        assert numbers(["extra"]) == [UNMIGRATED]
+
+
 def test_autocommit_is_on(extra_database: ExtraDatabase) -> None:
     entry = {**connections.settings["default"], "AUTOCOMMIT": False}
     with extra_database(entry):

@@ -109,11 +109,15 @@ def test_a_mask_anywhere_else_is_refused(edited: Any) -> None:
 
 
 def test_messages_of_errors_do_not_show_it() -> None:
-    for value in ({"token": "s3cret", "bad": float("nan")}, {"token": "s3cret\0"}, {"token": "s3cret" * 20_000}):
+    for value, beginning in (
+        ({"token": "s3cret", "bad": float("nan")}, "biz_ext['bad']=nan"),
+        ({"token": "s3cret\0"}, "biz_ext['token']=********"),
+        ({"token": "s3cret" * 20_000}, "biz_ext={'token': '********'}"),
+    ):
         with pytest.raises(InvalidTask) as caught:
             valid_json(value, 1000)
         assert "s3cret" not in str(caught.value)
-        assert "'token': '********'" in str(caught.value)
+        assert str(caught.value).startswith(f"{beginning}: ")
         assert caught.value.value is value
 
 

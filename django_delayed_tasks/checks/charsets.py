@@ -7,6 +7,7 @@ from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_delayed_tasks.checks.options import line_for
 from django_delayed_tasks.store.sql.charsets import CHARSET, TextTable, lossy_charsets, text_tables
 
 SQLITE_ENCODING = "UTF-8"
@@ -42,7 +43,7 @@ def _connection_error(problem: str, alias: str) -> Error:
     return Error(
         problem,
         hint="Characters that such a connection lacks are read as '?': a handler would get a number or data other than "
-        f"what was added. Set DATABASES[{alias!r}]['OPTIONS']['charset'] = {CHARSET!r}, and do not use SET NAMES.",
+        f"what was added. Do not use SET NAMES, and add to the settings: {line_for(alias, 'charset', CHARSET)}",
         id="django_delayed_tasks.E022",
     )
 

@@ -1,20 +1,25 @@
 """Checks of the settings, which need no database connection."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.module_loading import import_string
 
 from django_delayed_tasks import conf
 from django_delayed_tasks.checks.charsets import configured_charset_problems
+from django_delayed_tasks.checks.options import line_for
 from django_delayed_tasks.store.sql.dialects.sqlite import is_in_memory
 from django_delayed_tasks.vendors import SPEAKS
 
 UTC_NAMES = (None, "UTC", "Etc/UTC")
 WRITE_MODES = ("IMMEDIATE", "EXCLUSIVE")
+SETTING = "DELAYED_TASKS"
+BACKEND = "django_delayed_tasks.backends.tasks.DelayedTasksBackend"
 VENDORS = ("sqlite", "mysql", "postgresql", *SPEAKS)
 
 
@@ -29,13 +34,13 @@ def chosen() -> conf.Values:
 
 
 def check_settings(**_: Any) -> list[CheckMessage]:
-    """Return E001 to E003, for all errors in ``DELAYED_TASKS``, and E005, for ``USE_TZ``."""
+    """Return E001 to E003 for all errors in ``DELAYED_TASKS``, E005 for ``USE_TZ``, E027 for ``TASKS``, and W027."""
     problems = conf.read(getattr(settings, "DELAYED_TASKS", {}))[1]
     messages: list[CheckMessage] = [_message(problem) for problem in problems]
     if not settings.USE_TZ:
         hint = "Set USE_TZ = True: without it, some local times are ambiguous and some do not exist."
         messages.append(Error("USE_TZ must be True.", hint=hint, id="django_delayed_tasks.E005"))
-    return messages
+    return [*messages, *_misspelt_settings(), *_broken_backends()]
 
 
 def _message(problem: conf.Problem) -> Error:
@@ -47,6 +52,33 @@ def _message(problem: conf.Problem) -> Error:
         hint=problem.hint,
         id=f"django_delayed_tasks.{number}",
     )
+
+
+def _misspelt_settings() -> Iterator[CheckMessage]:
+    names = [name for name in dir(settings) if name.isupper() and name != SETTING]
+    for name in get_close_matches(SETTING, names, cutoff=0.75):
+        if isinstance(getattr(settings, name), Mapping):
+            yield Warning(
+                f"There is no setting {name}: it has no effect.",
+                hint=f"Did you mean {SETTING}?",
+                id="django_delayed_tasks.W027",
+            )
+
+
+def _broken_backends() -> Iterator[CheckMessage]:
+    given = getattr(settings, "TASKS", {})
+    for alias, entry in given.items() if isinstance(given, Mapping) else ():
+        path = str(entry.get("BACKEND") if isinstance(entry, Mapping) else "")
+        if "delayed_tasks" not in path:
+            continue
+        try:
+            import_string(path)
+        except ImportError as error:
+            yield Error(
+                f"TASKS[{alias!r}]['BACKEND'] cannot be imported: {error}.",
+                hint=f"The backend of this app is {BACKEND!r}.",
+                id="django_delayed_tasks.E027",
+            )
 
 
 def check_databases_configured(**_: Any) -> list[CheckMessage]:
@@ -97,7 +129,7 @@ def _configuration_problems(alias: str, connection: BaseDatabaseWrapper) -> Iter
         yield Warning(
             f"The SQLite database {alias!r} begins its transactions {mode}.",
             hint="A transaction that reads and then writes may fail with 'database is locked', regardless of the "
-            f"timeout. Set DATABASES[{alias!r}]['OPTIONS']['transaction_mode'] = 'IMMEDIATE'.",
+            f"timeout. Add to the settings: {line_for(alias, 'transaction_mode', 'IMMEDIATE')}",
             id="django_delayed_tasks.W010",
         )
 

@@ -16,6 +16,7 @@ from django.utils.translation import ngettext
 
 from django_delayed_tasks.checks.charsets import charset_problems, rows
 from django_delayed_tasks.checks.configuration import VENDORS, chosen, chosen_alias
+from django_delayed_tasks.checks.options import line_for
 from django_delayed_tasks.checks.servers import server_problems
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.handlers.validation import name_of
@@ -159,8 +160,8 @@ def _journal_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[C
     if mode not in ("wal", "memory"):
         yield Warning(
             f"The SQLite database {alias!r} has the journal mode {mode}.",
-            hint="In WAL mode readers and the writer do not wait for each other: set "
-            f"DATABASES[{alias!r}]['OPTIONS']['init_command'] = 'PRAGMA journal_mode=WAL'.",
+            hint="In WAL mode readers and the writer do not wait for each other. Add to the settings: "
+            f"{line_for(alias, 'init_command', 'PRAGMA journal_mode=WAL')}",
             id="django_delayed_tasks.W011",
         )
 

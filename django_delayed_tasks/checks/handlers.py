@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any
 
 from django.apps import apps
@@ -13,6 +12,7 @@ from django_delayed_tasks import conf
 from django_delayed_tasks.checks.configuration import chosen_alias
 from django_delayed_tasks.exceptions import InvalidHandler, InvalidSetting
 from django_delayed_tasks.handlers import TaskHandler, discovery, get_task_handlers, load, middleware
+from django_delayed_tasks.handlers.attributes import meant_by
 from django_delayed_tasks.handlers.discovery import LoadProblem
 from django_delayed_tasks.handlers.validation import name_of
 
@@ -68,7 +68,7 @@ def _atomic_elsewhere() -> Iterator[CheckMessage]:
 def _misspelt_attributes() -> Iterator[CheckMessage]:
     for handler in get_task_handlers().values():
         for name in sorted(_own_names(handler)):
-            for meant in get_close_matches(name, PUBLIC, n=1, cutoff=0.8):
+            if meant := meant_by(name, PUBLIC, cutoff=0.8):
                 yield Warning(
                     f"{name_of(handler)} has an attribute {name!r}, which has no effect.",
                     hint=f"Did you mean {meant}?",

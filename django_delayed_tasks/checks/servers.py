@@ -8,6 +8,7 @@ from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
+from django_delayed_tasks.checks.options import line_for
 from django_delayed_tasks.store.sql.clusters import CURRENT, Cluster, cluster_of
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import EXECUTOR
@@ -111,8 +112,7 @@ def _cluster_problems(alias: str, cluster: Cluster, variables: dict[str, str]) -
             f"On the {cluster.title} cluster of the database {alias!r} a session does not immediately see what was "
             "committed on another node.",
             hint="Within your own transactions cancel_task may not find a task that was just added, and a handler may "
-            f"not find the rows that its task needs. Set DATABASES[{alias!r}]['OPTIONS']['init_command'] = "
-            f"{command!r}.",
+            f"not find the rows that its task needs. Add to the settings: {line_for(alias, 'init_command', command)}",
             id="django_delayed_tasks.W014",
         )
     if cluster is Cluster.GALERA and variables["innodb_autoinc_lock_mode"] != "2":

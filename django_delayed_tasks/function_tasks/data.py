@@ -1,6 +1,6 @@
 """The data of a function task: which function to call with which arguments, and what its result repeats."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.function_tasks.families import Family
 from django_delayed_tasks.function_tasks.ids import moment_in
 from django_delayed_tasks.handlers.functions import USING
-from django_delayed_tasks.support.redaction import ARGS, FUNCTION, KWARGS, shown
+from django_delayed_tasks.support.redaction import ARGS, FUNCTION, KWARGS
 from django_delayed_tasks.triggers import Trigger, parse_stored
 
 ARGUMENTS = "arguments"
@@ -54,9 +54,7 @@ def written(enqueued: EnqueuedCall, biz_num: str) -> str:
     """
     from django_delayed_tasks.store.validation import valid_json  # loads the models
 
-    arguments = {ARGS: enqueued.args, KWARGS: enqueued.kwargs}
-    data: dict[str, Any] = {FUNCTION: enqueued.function, **arguments}
-    refuse_other_keys(ARGUMENTS, arguments, data)
+    data: dict[str, Any] = {FUNCTION: enqueued.function, ARGS: enqueued.args, KWARGS: enqueued.kwargs}
     if enqueued.enqueued_at and enqueued.enqueued_at != moment_in(biz_num):
         data["enqueued_at"] = enqueued.enqueued_at.isoformat()
     if using := {name: _text_of(value) for name, value in enqueued.using.items()}:
@@ -120,17 +118,3 @@ def normalized(family: Family, field: str, value: Any) -> Any:
         return family.normalize_json(value)
     except RecursionError:
         raise InvalidTask(field, value, "is not JSON: nested too deeply", "(too deep)") from None
-
-
-def refuse_other_keys(field: str, given: Any, shown_as: Any = None) -> None:
-    """Refuse keys that are not texts: JSON turns 1 into "1", so the function or its caller would get another value."""
-    waiting: list[Any] = [given]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Mapping):
-            if others := [key for key in value if not isinstance(key, str)]:
-                problem = f"has a key that is not a str, {shown(others[0])}, which JSON would turn into one"
-                raise InvalidTask(field, given, problem, shown(given if shown_as is None else shown_as))
-            waiting += value.values()
-        elif isinstance(value, Sequence) and not isinstance(value, str):
-            waiting += value

@@ -7,13 +7,13 @@ by the decorators ``task_options`` and ``periodic``, and these by arguments of `
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from asgiref.sync import iscoroutinefunction
 from django.utils.module_loading import import_string
 
 from django_delayed_tasks.handlers import accepts
+from django_delayed_tasks.handlers.attributes import meant_by
 from django_delayed_tasks.handlers.functions import code_of_function
 from django_delayed_tasks.handlers.registry import find, withdraw
 from django_delayed_tasks.states import BizNum
@@ -124,11 +124,11 @@ def _can_be_imported(path: str) -> bool:
 
 
 def problem_of(name: str) -> str:
-    """Return what to say of an option that does not exist; an empty text if it exists."""
+    """Return an error message if the option does not exist, otherwise an empty string."""
     if name in NAMES:
         return ""
-    close = get_close_matches(str(name), NAMES, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"the options are {', '.join(NAMES)}"
+    meant = meant_by(str(name), NAMES)
+    hint = f"did you mean {meant}?" if meant else f"the options are {', '.join(NAMES)}"
     return f"unknown option {name!r}: {hint}"
 
 

@@ -243,7 +243,6 @@ def _send(signal: Any, result: Any) -> None:
 
 def _as_json(family: Family, value: Any) -> Any:
     normal = data.normalized(family, "return value", value)
-    data.refuse_other_keys("return value", normal)
     text = valid_json(normal, settings.MAX_BIZ_EXT_BYTES, "return value")
     return None if text is None else json.loads(text)
 

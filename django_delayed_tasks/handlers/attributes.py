@@ -4,7 +4,9 @@ They stand with the attributes in ``base.py``; ``validation.py`` applies them.
 """
 
 import re
+from collections.abc import Collection
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from django_delayed_tasks.conf import Reader
@@ -20,6 +22,25 @@ MAX_STARTS: Final = 10_000
 MAX_PERIOD: Final = timedelta(days=31)
 """The longest period of a rate: a month."""
 _FORM: Final = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{0,9})\s*([smhd])\s*")
+
+
+_OF_CELERY: Final = {
+    "max_retries": ("max_attempts",),
+    "retries": ("max_attempts",),
+    "rate_limit": ("rate",),
+    "time_limit": ("timeout",),
+    "soft_time_limit": ("timeout",),
+    "default_retry_delay": ("backoff",),
+    "retry_backoff": ("backoff",),
+    "autoretry_for": ("backoff_after", "backoff"),
+}
+"""The options of Celery and of other queues, each with those of this library that take its place."""
+
+
+def meant_by(name: str, known: Collection[str], cutoff: float = 0.6) -> str | None:
+    """Return which of the known names was probably meant: one that takes the name's place, or the closest; or None."""
+    ours = [one for one in _OF_CELERY.get(name, ()) if one in known]
+    return next(iter(ours or get_close_matches(name, known, n=1, cutoff=cutoff)), None)
 
 
 def text_up_to(length: int) -> Reader:

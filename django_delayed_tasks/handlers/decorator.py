@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from difflib import get_close_matches
 from inspect import isroutine
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from django_delayed_tasks.exceptions import InvalidHandler, shortened
+from django_delayed_tasks.handlers.attributes import meant_by
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.handlers.registry import register_task_handler
 from django_delayed_tasks.handlers.scheduling import METHODS, Scheduling
@@ -84,8 +84,8 @@ def task_handler(
 def _refuse_unknown(biz_code: str, name: str) -> None:
     if name in ATTRIBUTES:
         return
-    close = get_close_matches(name, ATTRIBUTES, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"the attributes are {', '.join(ATTRIBUTES)}"
+    meant = meant_by(name, ATTRIBUTES)
+    hint = f"did you mean {meant}?" if meant else f"the attributes are {', '.join(ATTRIBUTES)}"
     raise InvalidHandler(f"task_handler({shortened(biz_code)}): unknown attribute {name!r}: {hint}")
 
 

@@ -41,7 +41,8 @@ def _check(reader: Reader, handler: TaskHandler, attribute: str, value: Any) -> 
     try:
         reader(value)
     except ValueError as error:
-        raise InvalidHandler(f"{name_of(handler)}: {attribute}={shortened(value)}: {error}") from None
+        given = f"{attribute}()" if attribute in _METHODS and callable(value) else f"{attribute}={shortened(value)}"
+        raise InvalidHandler(f"{name_of(handler)}: {given}: {error}") from None
 
 
 def _same_as_class(handler: TaskHandler) -> Reader:
@@ -80,9 +81,17 @@ def _method(name: str, arguments: Sequence[str]) -> Reader:
         if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
             raise ValueError("expected a method that returns, not a generator")
         if not accepts(value, *arguments) and not (arguments == ON_FAILED and accepts_exception(value)):
-            raise ValueError(f"expected to be called with ({called})")
+            raise ValueError(f"cannot be called with ({called}); define it as `{_definition(name, value, arguments)}`")
 
     return read
+
+
+def _definition(name: str, method: Any, arguments: Sequence[str]) -> str:
+    """Return the first line of a method that takes these arguments, or of a decorated function."""
+    if inspect.ismethod(method):
+        return f"def {name}({', '.join(['self', *arguments])})"
+    own = getattr(method, "__name__", name)
+    return f"def {own if own.isidentifier() else name}({', '.join(arguments)})"
 
 
 def accepts_exception(on_failed: Callable[..., Any]) -> bool:

@@ -61,6 +61,10 @@ class DeadExecutor(NamedTuple):
     pid: int
 
 
+ANOTHER_NAME = "choose another name (--name)"
+"""The end of messages about a name that is in use."""
+
+
 def register(alias: str, registration: Registration, lease: timedelta, is_gone: Callable[[str, int], bool]) -> int:
     """Register an executor and return its id; each registration gets an id that no other one has had.
 
@@ -80,7 +84,7 @@ def register(alias: str, registration: Registration, lease: timedelta, is_gone: 
     try:
         dead, executor = atomically(alias, write, _may_register_again)
     except IntegrityError:
-        raise NameInUse(f"another executor has just taken the name {registration.name!r}") from None
+        raise NameInUse(f"another executor has just taken the name {registration.name!r}; {ANOTHER_NAME}") from None
     _log_crashes(dead)
     return executor
 
@@ -107,7 +111,7 @@ def _retire_predecessors(
     for predecessor in _find(cursor, _LIVE + " AND name = %s", [name]):
         if not is_gone(predecessor.host, predecessor.pid):
             where = f"host {predecessor.host}, process {predecessor.pid}"
-            raise NameInUse(f"the name {name!r} belongs to a live executor: {where}")
+            raise NameInUse(f"the name {name!r} belongs to a live executor: {where}; {ANOTHER_NAME}, or stop that one")
         if _declare_dead(cursor, alias, predecessor, _LIVE):
             dead.append(predecessor)
     return dead

@@ -10,8 +10,9 @@ from uuid import UUID
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.fields import in_full
 from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH
-from django_delayed_tasks.store.sql.charsets import without_unstorable
-from django_delayed_tasks.support.redaction import MAX_DEPTH, shown
+from django_delayed_tasks.store.json_values import Culprit, culprit_in, is_plain
+from django_delayed_tasks.store.sql.charsets import unstorable, without_unstorable
+from django_delayed_tasks.support.redaction import shown, shown_at
 from django_delayed_tasks.support.visible import unseen_in
 from django_delayed_tasks.triggers import Trigger, parse
 from django_delayed_tasks.triggers.values import MAX_SPAN, OUT_OF_RANGE, is_in_range
@@ -179,18 +180,8 @@ def _plain(text: str) -> str:
 
 
 def _storable(field: str, value: str) -> None:
-    if problem := _unstorable(value):
+    if problem := unstorable(value):
         raise InvalidTask(field, value, problem)
-
-
-def _unstorable(text: str) -> str | None:
-    if "\0" in text:
-        return "contains a NUL character, which databases cannot store"
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "contains a lone surrogate, which is not valid text"
-    return None
 
 
 def valid_when(value: Any, field: str = "when") -> When:
@@ -239,24 +230,27 @@ def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
     """Return the value as JSON text, or None for None.
 
     Raises:
-        InvalidTask: the value is not JSON (this includes NaN and infinities), contains what a database cannot store (a
-            NUL, a lone surrogate, an integer beyond 64 bits, nesting too deep), has two keys that JSON writes alike, or
-            is larger than ``largest`` bytes with its numbers written in full.
+        InvalidTask: the value is not JSON (this includes NaN and infinities, and keys that are not texts), contains
+            what a database cannot store (a NUL, a lone surrogate, an integer beyond 64 bits, nesting too deep), or is
+            larger than ``largest`` bytes with its numbers written in full. The message names the part that is to blame.
     """
     if value is None:
         return None
     try:
         text = in_full(_written(value))
     except (TypeError, ValueError, RecursionError) as error:
-        instead = "; convert it first, as with str()" if isinstance(error, TypeError) else ""
-        raise InvalidTask(field, value, f"is not JSON: {error}{instead}", shown(value)) from None
-    problem = problem_of(value, text) or _unstorable(text)
+        raise _not_json(field, value, culprit_in(value) or Culprit((), f"is not JSON: {error}")) from None
+    if not is_plain(value, text) and (culprit := culprit_in(value)):
+        raise _not_json(field, value, culprit)
     # Counted only if it may be too large: no character has more than four bytes.
-    if problem is None and len(text) * 4 > largest and len(text.encode()) > largest:
-        problem = f"is {len(text.encode())} bytes of JSON; {largest} at most"
-    if problem:
-        raise InvalidTask(field, value, problem, shown(value))
+    if len(text) * 4 > largest and len(text.encode()) > largest:
+        raise InvalidTask(field, value, f"is {len(text.encode())} bytes of JSON; {largest} at most", shown(value))
     return text
+
+
+def _not_json(field: str, value: Any, culprit: Culprit) -> InvalidTask:
+    path, part = shown_at(culprit.path, value)
+    return InvalidTask(field, value, culprit.problem, part, path)
 
 
 def valid_priority(value: Any) -> int:
@@ -309,47 +303,3 @@ def storable(text: str) -> str:
         return text
     half = MAX_MESSAGE // 2
     return f"{text[:half]}\n… {len(text) - MAX_MESSAGE} characters left out …\n{text[-half:]}"
-
-
-INTEGERS = range(-(2**63), 2**64)
-"""The integers that MySQL stores exactly; it turns others into floats."""
-
-_TEXT = frozenset({str})
-_SIMPLE = frozenset({str, int, bool, float, type(None)})
-_SUSPECT = re.compile(r"\\u0000|\d{19}")
-
-
-def problem_of(value: Any, text: str) -> str | None:
-    """Return what is wrong with the JSON ``value`` that is written ``text``; None if nothing is wrong."""
-    # In the text, \u0000 is a NUL or an escaped backslash before "u0000", and digits may be part of a string, so a
-    # suspicious text needs a look at the values.
-    is_plain = text.count("[") + text.count("{") <= MAX_DEPTH and not _SUSPECT.search(text)
-    if is_plain and (_is_flat(value) or json.loads(text) == value):
-        return None
-    waiting = [(value, 0)]
-    while waiting:
-        item, depth = waiting.pop()
-        if problem := _problem_of_one(item, depth):
-            return problem
-        if isinstance(item, dict):
-            waiting += [(inner, depth + 1) for inner in (*item.keys(), *item.values())]
-        elif isinstance(item, list | tuple):
-            waiting += [(inner, depth + 1) for inner in item]
-    return None
-
-
-def _is_flat(value: Any) -> bool:
-    """Return whether this is a dict of texts to simple values, as most are: no two keys are written alike."""
-    return type(value) is dict and _TEXT.issuperset(map(type, value)) and _SIMPLE.issuperset(map(type, value.values()))
-
-
-def _problem_of_one(item: Any, depth: int) -> str | None:
-    if isinstance(item, str) and "\0" in item:
-        return "contains a NUL character, which databases cannot store"
-    if isinstance(item, int) and item not in INTEGERS:
-        return "contains an integer beyond 64 bits, which databases cannot store exactly; pass it as a str"
-    if isinstance(item, dict) and len(json.loads(json.dumps(dict.fromkeys(item)))) < len(item):
-        return "has two keys that are the same when they are written as text"
-    if isinstance(item, dict | list | tuple) and depth >= MAX_DEPTH:
-        return f"is nested deeper than {MAX_DEPTH} levels, which databases cannot store"
-    return None

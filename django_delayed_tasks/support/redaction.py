@@ -98,6 +98,20 @@ def shown(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+def shown_at(path: Iterable[Any], value: Any) -> tuple[list[Any], str]:
+    """Return the keys that lead to a part of the value, and the part as :func:`shown` does.
+
+    The keys end at the first one whose value is hidden.
+    """
+    keys: list[Any] = []
+    for key in path:
+        keys.append(key)
+        if isinstance(value, dict) and _hides(key, value):
+            return keys, MASK
+        value = value[key]
+    return keys, shown(value)
+
+
 class _Text(str):
     """A text that is its own ``repr``."""
 

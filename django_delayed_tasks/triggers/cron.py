@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from typing import Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 from django.conf import settings
@@ -27,6 +28,15 @@ NICKNAMES: Final = {
     "@annually": "0 0 1 1 *",
 }
 """The nicknames of crontab(5), and the five fields that they stand for; ``@reboot`` is no time."""
+_FIELDS: Final = {
+    "second": "0 to 59",
+    "minute": "0 to 59",
+    "hour": "0 to 23",
+    "day of the month": "1 to 31, L, LW",
+    "month": "1 to 12, JAN to DEC",
+    "day of the week": "0 to 7, SUN to SAT, 5L, 1#2",
+}
+"""The fields of an expression, and the values that each may have; the first one is optional."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,10 +63,10 @@ class Cron(Trigger):
         self._set("tz", _checked(self.tz))
         try:
             first = next(CronSim(self.expression, datetime(2000, 1, 1, tzinfo=UTC)), None)
-        except (CronSimError, ValueError) as error:
-            raise InvalidTrigger("expression", self.expression, f"is not a cron expression: {error}") from None
+        except (CronSimError, ValueError):
+            first = None
         if first is None:
-            raise InvalidTrigger("expression", self.expression, "never matches")
+            raise InvalidTrigger("expression", self.expression, _problem_of(self.expression))
 
     @property
     def zone(self) -> ZoneInfo:
@@ -122,6 +132,29 @@ def _in_fields(expression: str) -> str:
     return NICKNAMES[fields]
 
 
+def _problem_of(expression: str) -> str:
+    """Return the problem with an expression that has no next time: its number of fields, or the first wrong one."""
+    given = expression.split()
+    if len(given) not in (5, 6):
+        names = ", ".join([*_FIELDS][1:])
+        fields = "1 field" if len(given) == 1 else f"{len(given)} fields"
+        return f"is not a cron expression: it has {fields}; expected {names}, and optionally the second before them"
+    for name, text in zip([*_FIELDS][-len(given) :], given, strict=True):
+        if not _is_valid(name, text):
+            values = f"{_FIELDS[name]}, or a list (1,3), an ascending range (1-5) or a step (*/2)"
+            return f"is not a cron expression: its {name} is {text!r}; expected *, {values}"
+    return "never matches"
+
+
+def _is_valid(name: str, text: str) -> bool:
+    """Return whether an expression with this text as its only field that is no star is accepted."""
+    try:
+        CronSim(" ".join(text if name == field else "*" for field in _FIELDS), datetime(2000, 1, 1, tzinfo=UTC))
+    except (CronSimError, ValueError):
+        return False
+    return True
+
+
 def _shown(wall: datetime, zone: ZoneInfo) -> list[datetime]:
     """Return the moments, in UTC, at which clocks in the zone show this local time: none, one or two."""
     moments = sorted({wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)})
@@ -168,4 +201,11 @@ def _checked(tz: Any) -> str | None:
             return name
     except (ZoneInfoNotFoundError, ValueError, OSError):
         pass
-    raise InvalidTrigger("tz", tz, "is not a time zone of the IANA database")
+    raise InvalidTrigger("tz", tz, f"is not a time zone of the IANA database{_zone_like(name)}")
+
+
+def _zone_like(name: Any) -> str:
+    """Return the end of a message that names the zone that was probably meant; empty if there is none."""
+    zones = {text: zone for zone in sorted(available_timezones()) for text in (zone, zone.rpartition("/")[2])}
+    close = get_close_matches(str(name), zones, n=1, cutoff=0.75)
+    return f"; did you mean {zones[close[0]]!r}?" if close else ""

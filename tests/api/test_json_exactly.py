@@ -1,6 +1,5 @@
 """JSON that is accepted comes back equal and of the same types, by every way, on every database."""
 
-import json
 import sys
 from datetime import timedelta
 from typing import Any
@@ -29,7 +28,7 @@ FLOATS = [
 ]  # fmt: skip
 INTS = [1, 0, 10**15, 10**16, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1]
 TEXTS = ["1e+22", '"1e+22', '\\"1e-7', "\\u0000", "1e+22\\", "\x01", "é漢\U0001f600", "$[0]", "%s"]
-SPECIAL = [*FLOATS, *INTS, *TEXTS, {"1e+22": 1e22}, {"a\\": 1e-7, "b": "1e-7"}, [[1e22, "1e+22"], 1e-7], {1e22: 1e22}]
+SPECIAL = [*FLOATS, *INTS, *TEXTS, {"1e+22": 1e22}, {"a\\": 1e-7, "b": "1e-7"}, [[1e22, "1e+22"], 1e-7]]
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
 SCALARS = (
     st.none()
@@ -52,11 +51,6 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, list):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
-
-
-def expected(value: Any) -> Any:
-    """Return the value as JSON has it: keys are texts."""
-    return json.loads(json.dumps(value))
 
 
 class Handler(TaskHandler):
@@ -107,7 +101,7 @@ def test_through_tasks(value: Any) -> None:
 
 @pytest.mark.parametrize("value", SPECIAL, ids=ascii)
 def test_the_special_ones_through_tasks(value: Any) -> None:
-    assert all(same(back, expected(value)) for back in through_tasks(value))
+    assert all(same(back, value) for back in through_tasks(value))
 
 
 @given(VALUES)
@@ -117,7 +111,7 @@ def test_through_resources(value: Any) -> None:
 
 
 def test_the_special_ones_through_resources() -> None:
-    assert all(same(back, expected(SPECIAL)) for back in through_resources(SPECIAL))
+    assert all(same(back, SPECIAL) for back in through_resources(SPECIAL))
 
 
 @pytest.mark.parametrize(
@@ -125,9 +119,9 @@ def test_the_special_ones_through_resources() -> None:
     [
         (2**64, "beyond 64 bits"), (-(2**63) - 1, "beyond 64 bits"), ([{"a": 10**400}], "beyond 64 bits"),
         (float("nan"), "not JSON"), ([float("inf")], "not JSON"), ("\0", "NUL"), ({"\0": 1}, "NUL"),
-        ("\ud800", "lone surrogate"), ({"a": ["\udfff\ud800"]}, "lone surrogate"), ({1: "a", "1": "b"}, "two keys"),
-        ([{"x": {None: 1, "null": 2}}], "two keys"), ({True: 1, "true": 1}, "two keys"),
-        ({1.5: 0, "1.5": 0}, "two keys"), ({"a": 1, "b": 2**64}, "beyond 64 bits"), ({"a": "\0"}, "NUL"),
+        ("\ud800", "lone surrogate"), ({"a": ["\udfff\ud800"]}, "lone surrogate"), ({1: "a"}, "not a str, 1"),
+        ([{"x": {None: 1}}], "not a str, None"), ({True: 1}, "not a str, True"), ({1.5: 0}, r"not a str, 1\.5"),
+        ({"a": 1, "b": 2**64}, "beyond 64 bits"), ({"a": "\0"}, "NUL"),
     ],
 )  # fmt: skip
 def test_refused_when_it_is_added(value: Any, problem: str) -> None:

@@ -13,6 +13,7 @@ from django_delayed_tasks.handlers import (
     find,
     get_task_handlers,
     register_task_handler,
+    task_handler,
 )
 from django_delayed_tasks.states import KeepHistory
 from django_delayed_tasks.triggers import Cron
@@ -135,7 +136,9 @@ def in_a_generator(self: TaskHandler, task: Any) -> Iterator[int]:
     [("handle", in_an_async_generator), ("handle", in_a_generator), ("handle_batch", in_a_generator)],
 )
 def test_a_method_that_would_only_make_an_object_is_refused(method: str, function: Any) -> None:
-    with pytest.raises(InvalidHandler, match=f"Variant: {method}=.*expected a method that returns, not a generator"):
+    with pytest.raises(
+        InvalidHandler, match=rf"Variant: {method}\(\): expected a method that returns, not a generator"
+    ):
         register_task_handler(variant(**{method: function}))
 
 
@@ -155,7 +158,7 @@ def test_what_is_no_method_is_refused_with_the_arguments_of_one(method: str, val
 
 @pytest.mark.parametrize("method", ["backoff", "on_failed", "concurrency_key"])
 def test_only_the_work_itself_may_be_async(method: str) -> None:
-    with pytest.raises(InvalidHandler, match=f"Variant: {method}=.*expected a plain method, not an async one"):
+    with pytest.raises(InvalidHandler, match=rf"Variant: {method}\(\): expected a plain method, not an async one"):
         register_task_handler(variant(**{method: in_a_coroutine}))
 
 
@@ -168,21 +171,28 @@ def test_an_async_handler_cannot_be_atomic(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "value", "called"),
+    ("method", "value", "called", "right"),
     [
-        ("handle", lambda self: None, "(task)"),
-        ("handle", lambda self, task, *, shop: None, "(task)"),
-        ("handle", staticmethod(lambda: None), "(task)"),
-        ("backoff", lambda self: timedelta(), "(attempt)"),
-        ("on_failed", lambda self, task: None, "(task, error)"),
-        ("concurrency_key", lambda self: "customer", "(task)"),
+        ("handle", lambda self: None, "(task)", "def handle(self, task)"),
+        ("handle", lambda self, task, *, shop: None, "(task)", "def handle(self, task)"),
+        ("handle", staticmethod(lambda: None), "(task)", "def handle(task)"),
+        ("backoff", lambda self: timedelta(), "(attempt)", "def backoff(self, attempt)"),
+        ("on_failed", lambda self, task: None, "(task, error)", "def on_failed(self, task, error)"),
+        ("concurrency_key", lambda self: "customer", "(task)", "def concurrency_key(self, task)"),
     ],
 )
-def test_a_method_that_could_not_be_called(method: str, value: Any, called: str) -> None:
+def test_a_method_that_could_not_be_called(method: str, value: Any, called: str, right: str) -> None:
     with pytest.raises(InvalidHandler) as raised:
         register_task_handler(variant(**{method: value}))
-    assert f"Variant: {method}=" in str(raised.value)
-    assert str(raised.value).endswith(f"expected to be called with {called}")
+    problem = f"cannot be called with {called}; define it as `{right}`"
+    assert str(raised.value) == f"{__name__}.Variant: {method}(): {problem}"
+
+
+def test_a_decorated_function_that_could_not_be_called() -> None:
+    def cancel_order() -> None: ...
+
+    with pytest.raises(InvalidHandler, match=r"cancel_order: .*; define it as `def cancel_order\(task\)`$"):
+        task_handler("cancel-order")(cancel_order)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +221,7 @@ def without_task(function: Callable[..., None]) -> Callable[..., None]:
 
 def test_it_is_the_decorated_one_that_is_called() -> None:
     register_task_handler(variant(handle=with_shop(lambda self, task, shop: None)))
-    with pytest.raises(InvalidHandler, match="expected to be called with"):
+    with pytest.raises(InvalidHandler, match=r"cannot be called with \(task\)"):
         register_task_handler(variant(biz_code="other", handle=without_task(lambda self, task: None)))
 
 

@@ -102,7 +102,8 @@ def test_second_live_process_under_a_name_is_refused(starttask: Start, folder: F
 
     second = starttask("--name", "stable")
     assert second.exit_code() == 1
-    assert f"the name 'stable' belongs to a live executor: host {alive_host()}, process {first.pid}" in second.output
+    live = f"the name 'stable' belongs to a live executor: host {alive_host()}, process {first.pid}"
+    assert f"{live}; choose another name (--name), or stop that one" in second.output
     assert "Traceback" not in second.output
     assert len(incarnations("stable")) == 1
 

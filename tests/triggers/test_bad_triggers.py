@@ -1,6 +1,7 @@
 """What cannot be a trigger is refused when it is made, with the value in the message."""
 
 import math
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,6 +28,32 @@ def test_expression(expression: Any, said: str) -> None:
         Cron(expression)
 
 
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("0 25 * * *", "its hour is '25'; expected *, 0 to 23, or a list (1,3)"),
+        ("61 * * * *", "its minute is '61'; expected *, 0 to 59, or a list"),
+        ("61 0 * * * *", "its second is '61'"),
+        ("0 22-2 * * *", "its hour is '22-2'; expected *, 0 to 23, or a list (1,3), an ascending range (1-5)"),
+        ("0 0 32 * *", "its day of the month is '32'; expected *, 1 to 31, L, LW, or"),
+        ("0 0 1 MAI *", "its month is 'MAI'; expected *, 1 to 12, JAN to DEC, or"),
+        ("0 0 * * 8", "its day of the week is '8'; expected *, 0 to 7, SUN to SAT, 5L, 1#2, or"),
+        ("0 3 * *", "it has 4 fields; expected minute, hour, day of the month, month, day of the week, and optionally"),
+        ("", "it has 0 fields"),
+        ("x", "it has 1 field;"),
+    ],
+)
+def test_the_message_names_the_field_and_its_values(expression: str, problem: str) -> None:
+    with pytest.raises(InvalidTrigger, match=re.escape(f"is not a cron expression: {problem}")):
+        Cron(expression)
+
+
+@pytest.mark.parametrize("expression", ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6 *"])
+def test_fields_that_never_match_together(expression: str) -> None:
+    with pytest.raises(InvalidTrigger, match=r"never matches$"):
+        Cron(expression)
+
+
 def test_the_longest_expression() -> None:
     longest = "0 0 * * *".ljust(200)
     assert Cron(longest) == Cron("0 0 * * *")
@@ -37,6 +64,21 @@ def test_the_longest_expression() -> None:
 @pytest.mark.parametrize("tz", ["Europe/Atlantis", "", "/etc/passwd", "../UTC", 1, b"UTC", "a\0b"])
 def test_zone(tz: Any) -> None:
     with pytest.raises(InvalidTrigger, match=r"^tz="):
+        Cron("* * * * *", tz=tz)
+
+
+@pytest.mark.parametrize(
+    ("tz", "meant"),
+    [("Europe/Berln", "Europe/Berlin"), ("Berlin", "Europe/Berlin"), ("shanghai", "Asia/Shanghai")],
+)
+def test_the_zone_that_was_probably_meant(tz: str, meant: str) -> None:
+    with pytest.raises(InvalidTrigger, match=rf"did you mean '{meant}'\?$"):
+        Cron("* * * * *", tz=tz)
+
+
+@pytest.mark.parametrize("tz", ["PST", 5])
+def test_no_zone_is_guessed(tz: Any) -> None:
+    with pytest.raises(InvalidTrigger, match=r"is not a time zone of the IANA database$"):
         Cron("* * * * *", tz=tz)
 
 

@@ -3,8 +3,10 @@
 The progress that runs report is written here, too, in a thread and on a connection of its own.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
+from math import inf
 from queue import Empty
 from threading import TIMEOUT_MAX
 from typing import Any, Protocol
@@ -29,7 +31,7 @@ from django_delayed_tasks.store.sql.charsets import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import is_transient, is_unwritable
 from django_delayed_tasks.store.validation import storable
-from django_delayed_tasks.support.durations import plural
+from django_delayed_tasks.support.durations import listed, plural
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.triggers import next_run
 
@@ -37,6 +39,8 @@ logger = Log(__name__)
 
 LOCKED_PAUSE = 0.5
 """Seconds between two attempts to settle rows that another transaction has locked."""
+COMPLAINT_EVERY = 60.0
+"""Seconds between two lines of the log about rows that stay locked."""
 MAX_BREAKS = 5
 """Broken connections in a row, while new ones work, after which the batch itself is taken for the
 cause: it may exceed the server's ``max_allowed_packet``, which ends the connection without an error message."""
@@ -55,6 +59,13 @@ class HandsOn(Protocol):
         """Settle, and claim the next tasks for the slots, in one transaction; None if nothing is to be handed on."""
 
 
+class _Names(tuple[Any, ...]):
+    """The tasks that a line of the log names. A handler may have left anything in them: the log catches errors."""
+
+    def __str__(self) -> str:
+        return listed(list(map(str, self)))
+
+
 class Settler(Loop):
     """The loop that settles what has ended; it sleeps until something has.
 
@@ -69,6 +80,8 @@ class Settler(Loop):
         self._breaks = 0
         self._locked: list[Settlement] = []
         self._locked_until = 0.0
+        self._locked_since: dict[Claim, float] = {}
+        self._complained = -inf
         self._is_finishing = False
 
     def finish(self, timeout: float) -> bool:
@@ -164,13 +177,32 @@ class Settler(Loop):
             self._put_aside([settlement for settlement in batch if settlement.claim in ended.waiting])
             batch = [settlement for settlement in batch if settlement.claim not in ended.waiting]
         self._report(batch, ended.became)
+        for settlement in batch:
+            self._locked_since.pop(settlement.claim, None)
         self._held.remove([settlement.claim for settlement in batch])
 
     def _put_aside(self, locked: list[Settlement]) -> None:
-        what = plural(len(locked), "task waits", "tasks wait")
-        logger.warning("%d %s to be settled, such as %s", len(locked), what, locked[0].claim)
+        now = clock.monotonic()
+        for settlement in locked:
+            self._locked_since.setdefault(settlement.claim, now)
+        self._complain(now)
         self._locked += locked
-        self._locked_until = clock.monotonic() + LOCKED_PAUSE
+        self._locked_until = now + LOCKED_PAUSE
+
+    def _complain(self, now: float) -> None:
+        if now - self._complained < COMPLAINT_EVERY:
+            return
+        self._complained = now
+        count, longest = len(self._locked_since), now - min(self._locked_since.values())
+        what = plural(count, "run has ended, but its end", "runs have ended, but their ends")
+        since = f" for {longest:.0f} s" if longest >= 1 else ""
+        logger.warning(
+            "%d %s cannot be written%s, because another transaction has locked the row, or the database accepts no "
+            "writes; trying again: %s", count, what, since, self._named(self._locked_since),
+        )  # fmt: skip
+
+    def _named(self, claims: Iterable[Claim]) -> "_Names":
+        return _Names(self._held.get(claim) or f"the task with the id {claim[0]}" for claim in claims)
 
     def _report(self, batch: list[Settlement], became: dict[Claim, NextState]) -> None:
         tally_of(self._alias).count(batch, became, self._held.get)
@@ -183,14 +215,15 @@ class Settler(Loop):
                 self._failures.report(task, settlement, then)
         if len(became) < len(batch):
             lost = [settlement.claim for settlement in batch if settlement.claim not in became]
-            text = plural(len(lost), "claim was gone when its run", "claims were gone when their runs")
-            logger.warning("%d %s ended: %s", len(lost), text, lost[:10])
+            text = plural(len(lost), "claim was lost before its run", "claims were lost before their runs")
+            again = plural(len(lost), "the task", "the tasks")
+            logger.warning("%d %s ended, so %s may run again: %s", len(lost), text, again, self._named(lost))
 
     def _apart(self, batch: list[Settlement], error: Exception) -> list[list[Settlement]]:
         """Find the settlement that cannot be written, and let its task fail visibly instead."""
         if len(batch) > 1:
             return [[settlement] for settlement in batch]
-        logger.error("settling %s failed: %s", batch[0].claim, error)
+        logger.error("settling %s failed: %s", self._named([batch[0].claim]), error)
         self._fail(batch[0], error)
         return []
 
@@ -208,7 +241,7 @@ class Settler(Loop):
             if _may_pass(second):
                 self._put_aside([visible])
             else:
-                logger.exception("task %s stays claimed until this executor ends", settlement.claim)
+                logger.exception("%s stays claimed until this executor ends", self._named([settlement.claim]))
 
     def _next_time(self, settlement: Settlement) -> dict[str, Any]:
         """Return the fields of a settlement with which a recurring task recurs after all; none if it cannot."""

@@ -120,6 +120,17 @@ def _ask(connection: BaseDatabaseWrapper, what: str, where: str, table: str) -> 
         return list(cursor.fetchall())
 
 
+def unstorable(text: str) -> str | None:
+    """Return the problem with a text that no database can store; None if there is none."""
+    if "\0" in text:
+        return "contains a NUL character, which databases cannot store"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "contains a lone surrogate, which is not valid text"
+    return None
+
+
 def without_unstorable(text: str) -> str:
     """Return the text with what no database can store replaced: NULs, and lone surrogates."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import DataError, InterfaceError, OperationalError
+from django.db.models import F
 
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor.held import Held
@@ -157,6 +158,49 @@ def test_it_is_tried_again_after_half_a_second(monkeypatch: pytest.MonkeyPatch) 
     assert settler._take_locked() == []
 
 
+class TestRowsThatStayLocked:
+    def test_the_log_has_one_line_and_then_one_a_minute(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        tasks, held = holding("a", "b")
+        settler, at = settler_of(held), clock.monotonic()
+        answers = [all_locked] * 4 + [settle]
+        monkeypatch.setattr(settler_module, "settle", answering(answers))
+        for seconds in (0.0, 2.5, 59.0, 61.0, 130.0):
+            monkeypatch.setattr(clock, "monotonic", lambda now=at + seconds: now)
+            settler.settle(settler._take_locked() or [done(task.claim) for task in tasks])
+        said = [record.getMessage() for record in caplog.records if record.name.endswith(".settler")]
+        why = "because another transaction has locked the row, or the database accepts no writes; trying again: "
+        assert said == [
+            f"2 runs have ended, but their ends cannot be written, {why}{tasks[0]}, {tasks[1]}",
+            f"2 runs have ended, but their ends cannot be written for 61 s, {why}{tasks[0]}, {tasks[1]}",
+        ]
+        assert (answers, len(held)) == ([], 0)
+
+    def test_the_next_ones_are_counted_from_their_own_end(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        tasks, held = holding("a", "b")
+        settler, at = settler_of(held), clock.monotonic()
+        monkeypatch.setattr(settler_module, "settle", answering([all_locked, settle, all_locked]))
+        for seconds, task in ((0.0, tasks[0]), (1.0, tasks[0]), (100.0, tasks[1])):
+            monkeypatch.setattr(clock, "monotonic", lambda now=at + seconds: now)
+            settler.settle(settler._take_locked() or [done(task.claim)])
+        said = [record.getMessage() for record in caplog.records if record.name.endswith(".settler")]
+        assert [line.partition(",")[0] for line in said] == ["1 run has ended"] * 2
+        assert said[1].endswith(f"its end cannot be written, because another transaction has locked the row, or the "
+                                f"database accepts no writes; trying again: {tasks[1]}")  # fmt: skip
+
+
+def test_claims_that_were_lost_are_named_by_their_tasks(caplog: pytest.LogCaptureFixture) -> None:
+    tasks, held = holding("a", "b")
+    Task.objects.update(version=F("version") + 1)
+    settle_all(held, [done(task.claim) for task in tasks])
+    said = [record.getMessage() for record in caplog.records]
+    lost = f"2 claims were lost before their runs ended, so the tasks may run again: {tasks[0]}, {tasks[1]}"
+    assert said == [lost]
+
+
 def test_a_failure_that_cannot_be_written_yet_is_not_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two in turn that the database refuses, and goes away before it hears of the failure."""
     tasks, held = holding("a", "b")
@@ -247,5 +291,5 @@ def test_and_tells_of_failures_though_an_end_cannot_be_counted(caplog: pytest.Lo
     finally:
         signals.task_failed.disconnect(note)
     assert sorted(told) == ["a", "b"]
-    assert "claims were gone" not in caplog.text
-    assert "claim was gone" not in caplog.text
+    assert "claims were lost" not in caplog.text
+    assert "claim was lost" not in caplog.text
