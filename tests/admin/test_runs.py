@@ -23,12 +23,13 @@ pytestmark = [pytest.mark.usefixtures("frozen"), pytest.mark.per_database]
 
 
 def test_columns(boss: Client) -> None:
-    run("A-1", RunOutcome.FAILED, attempt=5, executor=7, error=TRACEBACK, finished=NOW + 61 * MINUTE)
+    owner = executor("web2")
+    run("A-1", RunOutcome.FAILED, attempt=5, executor=owner.pk, error=TRACEBACK, finished=NOW + 61 * MINUTE)
     [row] = rows_of(boss.get(LIST))
     assert row == {
         "number": "A-1", "number.second": "ValueError: <b>no & never</b>", "code": CODE, "ended": "failed",
         "ended.second": "attempt 5",
-        "finished_": "2031-05-17 12:31:00", "late": "-", "took": "1 h 1 min", "executor_": "7",
+        "finished_": "2031-05-17 12:31:00", "late": "-", "took": "1 h 1 min", "executor_": "web2",
     }  # fmt: skip
 
 

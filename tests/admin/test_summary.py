@@ -164,7 +164,7 @@ def test_timeline(boss: Client) -> None:
     run("another", biz_code=CODE)
     assert timeline_of(boss, row) == [
         "2031-05-17 11:30:00 running Claimed by web2, attempt 2.",
-        "2031-05-17 10:31:00 lost Attempt 2 on 99, took 1 min",
+        "2031-05-17 10:31:00 lost Attempt 2 on -, took 1 min",
         "2031-05-17 09:31:00 retried Attempt 1 on web2, 1 min late, took 1 min",
         "2031-05-17 08:30:00 Added.",
     ]

@@ -45,7 +45,7 @@ class TestColumns:
 
     def test_running_on_an_executor_whose_row_is_gone(self, boss: Client) -> None:
         task(status=TaskStatus.RUNNING, executor=77)
-        assert rows_of(boss.get(LIST))[0]["executor_"] == "77"
+        assert rows_of(boss.get(LIST))[0]["executor_"] == "-"
 
     def test_asked_to_stop(self, boss: Client) -> None:
         task(status=TaskStatus.RUNNING, executor=77, cancel_requested_at=NOW)

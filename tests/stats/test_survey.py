@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django_delayed_tasks.executor.membership import surveyor
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.surveyor import OTHERS, Surveyor, report, take_survey
-from django_delayed_tasks.models import Overview, Task
+from django_delayed_tasks.models import Executor, Overview, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.records import survey
@@ -76,6 +76,7 @@ class TestSurvey:
 
     def test_only_the_first_executor_surveys(self) -> None:
         first, second = registered("a"), registered("b")
+        Executor.objects.filter(pk=second).update(started_at=NOW + MINUTE)
         peers = Peers()
         steps = Surveyor("default", peers)
         steps.step()
