@@ -3,16 +3,17 @@
 It imports the executor only when one is started: a web process that only adds tasks loads no module of it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, TaskException, TaskExists
-from django_delayed_tasks.handlers import TaskHandler, get_task_handlers, register_task_handler, scheduling
+from django_delayed_tasks.handlers import TaskHandler, accepts, get_task_handlers, register_task_handler, scheduling
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import BizNum, CancelResult, IfExists, IfExistsName
@@ -62,6 +63,29 @@ __all__ = [
 ]
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _called_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a function so that the error of a call with other arguments shows the example."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def called(*arguments: P.args, **named: P.kwargs) -> R:
+            try:
+                return function(*arguments, **named)
+            except TypeError as error:
+                if accepts(function, *arguments, **named):
+                    raise
+                raise TypeError(f"{error}: write {example}") from None
+
+        return called
+
+    return decorate
+
+
+@_called_as("add_task(Task(biz_code=..., biz_num=...)), or use schedule() of the handler")
 def add_task(
     task: Task, *, if_exists: IfExists | IfExistsName = IfExists.REPLACE, once: bool = False, using: str | None = None
 ) -> AddResult:
@@ -105,6 +129,8 @@ def add_tasks(
         InvalidTask, UnknownCode, TaskExists: as for :func:`add_task`.
     """
     alias = database(using)
+    if isinstance(tasks, Task):
+        raise InvalidTask("tasks", tasks, "is one task: use add_task(...), or pass a list")
     if not isinstance(batch_size, int) or batch_size < 1:
         raise InvalidTask("batch_size", batch_size, "must be an int of at least 1")
     schedules = recurrence.with_first_times(alias, [accepted(task, once) for task in tasks])

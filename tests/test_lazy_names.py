@@ -145,3 +145,36 @@ def test_setup_loads_no_executor() -> None:
 
 def test_an_executor_begins_without_the_statistics() -> None:
     assert loaded_after_setup("from django_delayed_tasks.management.commands import starttask", "stats") == "[]"
+
+
+NOT_INSTALLED = """
+import django
+from django.conf import settings
+BACKEND = "django_delayed_tasks.backends.tasks.DelayedTasksBackend"
+settings.configure(INSTALLED_APPS=[], USE_TZ=True, TASKS={"default": {"BACKEND": BACKEND}})
+django.setup()
+"""
+
+
+@pytest.mark.parametrize("name", ["Task", "add_task", "aadd_task"])
+def test_the_app_is_not_in_installed_apps(name: str) -> None:
+    source = f"""{NOT_INSTALLED}
+try:
+    from django_delayed_tasks import {name}
+except Exception as error:
+    print(f"{{type(error).__name__}}: {{error}}")
+"""
+    add = "add it, and run `manage.py migrate`"
+    assert python(source) == f"TaskException: django_delayed_tasks is not in INSTALLED_APPS: {add}"
+
+
+def test_the_backend_of_an_app_that_is_not_in_installed_apps() -> None:
+    source = f"""{NOT_INSTALLED}
+try:
+    from django.tasks import default_task_backend
+except ImportError:
+    from django_tasks import default_task_backend
+print([(message.id, message.hint) for message in default_task_backend.check()])
+"""
+    hint = "Add 'django_delayed_tasks' to INSTALLED_APPS, and run `manage.py migrate`."
+    assert python(source) == str([("django_delayed_tasks.E028", hint)])

@@ -6,7 +6,7 @@ those that it imports, load no models until something is enqueued or looked up.
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -61,6 +61,10 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
             queue_name(task.queue_name)
         except ValueError as error:
             raise family.invalid_task(f"queue_name={shortened(task.queue_name)}: {error}") from None
+        if not isinstance(task.run_after, datetime | timedelta | None):
+            raise family.invalid_task(
+                f"run_after={shortened(task.run_after)}: must be an aware datetime or a timedelta"
+            )
         family.backend_class.validate_task(self, _without_timedelta(task))
         try:
             handlers.registered(task, self.options)
@@ -171,11 +175,16 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         return result
 
     def check(self, **kwargs: Any) -> list[Any]:
-        """Return errors: options that do not exist, queues that cannot be; or warnings: options of no function."""
+        """Return E028, E024 or W024: this app is not installed, an option or a queue is invalid, or of no function."""
+        from django.apps import apps
         from django.core.checks import Error, Warning
 
         from django_delayed_tasks.function_tasks.options import paths_of_nothing, problems_of
 
+        if not apps.is_installed("django_delayed_tasks"):
+            missing = f"TASKS[{self.alias!r}]['BACKEND'] needs the app django_delayed_tasks, which is not installed."
+            hint = "Add 'django_delayed_tasks' to INSTALLED_APPS, and run `manage.py migrate`."
+            return [Error(missing, hint=hint, id="django_delayed_tasks.E028")]
         where = f"TASKS[{self.alias!r}]['OPTIONS']"
         errors = [f"{where}: {problem}" for problem in problems_of(self.options)]
         for name in sorted(self.queues, key=str):

@@ -99,7 +99,7 @@ def accepts_exception(on_failed: Callable[..., Any]) -> bool:
     return accepts(on_failed, *ON_FAILED, exception=None)
 
 
-def accepts(function: Callable[..., Any], *arguments: str, **named: Any) -> bool:
+def accepts(function: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
     """Return whether the function can be called with these arguments, as far as can be read."""
     try:
         # The signature of the wrapper: a decorator may add or remove arguments.

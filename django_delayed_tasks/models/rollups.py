@@ -4,10 +4,12 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Final
 
+from django.apps import apps
 from django.db import models
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.fields import AnyJSONField, ExactCharField
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.support.visible import visible
@@ -22,6 +24,9 @@ TOOK: Final = tuple(f"took_{number}" for number in range(len(BOUNDS) + 1))
 ERROR_LENGTH: Final = 120
 """Characters of the error by which runs are counted: longer ones differ in what changes with each run."""
 
+# Django's error would speak of the first model that is defined, and not of this app.
+if apps.apps_ready and not apps.is_installed("django_delayed_tasks"):
+    raise TaskException("django_delayed_tasks is not in INSTALLED_APPS: add it, and run `manage.py migrate`")
 assert all(lower < upper for lower, upper in pairwise(BOUNDS))
 
 

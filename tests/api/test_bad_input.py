@@ -130,6 +130,26 @@ def test_no_task(db: None, value: Any) -> None:
     refused(lambda: api.add_tasks([verbs.task(), value]), "task", value)
 
 
+@pytest.mark.parametrize("arguments", [("code", 1), ("code", "A-7", HOUR), ()])
+def test_another_call_than_that_of_a_task(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=r"^add_task\(\) .*: write add_task\(Task\(biz_code=\.\.\., biz_num="):
+        api.add_task(*arguments)
+
+
+def test_an_error_inside_of_the_call_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(task: Any, once: bool) -> Any:
+        raise TypeError("broken")
+
+    monkeypatch.setattr(api, "accepted", broken)
+    with pytest.raises(TypeError, match=r"^broken$"):
+        api.add_task(verbs.task())
+
+
+def test_one_task_for_a_call_that_takes_many(db: None) -> None:
+    task = verbs.task()
+    assert "use add_task(...), or pass a list" in refused(lambda: api.add_tasks(task), "tasks", task)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("value", ["REPLACE", "", "ignore", None, 5, ["replace"]])
 def test_unknown_if_exists(db: None, value: Any) -> None:
     message = refused(lambda: api.add_task(verbs.task(), if_exists=value), "if_exists", value)

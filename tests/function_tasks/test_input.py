@@ -1,7 +1,7 @@
 """Arguments that a database could not store, or would not return unchanged, are refused before anything is written."""
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -59,6 +59,12 @@ def test_errors_do_not_show_what_is_hidden(value: Any) -> None:
         with pytest.raises(InvalidArguments) as caught:
             give.enqueue(*args, **kwargs)
         assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [60, "2031-01-01", 0.5, date(2031, 1, 1)])
+def test_a_time_that_is_none(value: Any) -> None:
+    with pytest.raises(InvalidTask, match=r"run_after=.*: must be an aware datetime or a timedelta$"):
+        give.using(run_after=value)
 
 
 def test_arguments_that_are_nested_too_deeply() -> None:

@@ -115,6 +115,14 @@ def test_options_in_settings_that_do_not_exist(settings: Any) -> None:
     assert "functions['shop.tasks.send']: unknown option 'timeuot'" in messages[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("max_retries", "max_attempts"), ("rate_limit", "rate"), ("autoretry_for", "backoff")]
+)
+def test_the_options_of_celery(name: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=rf"unknown option '{name}': did you mean {meant}\?"):
+        task_options(**{name: 3})
+
+
 def test_options_in_settings_that_are_of_no_function(settings: Any) -> None:
     """A path that is misspelled would leave the function without its limits."""
     path = functions.fail.module_path

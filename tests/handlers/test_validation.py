@@ -192,7 +192,7 @@ def test_a_decorated_function_that_could_not_be_called() -> None:
     def cancel_order() -> None: ...
 
     with pytest.raises(InvalidHandler, match=r"cancel_order: .*; define it as `def cancel_order\(task\)`$"):
-        task_handler("cancel-order")(cancel_order)
+        task_handler("cancel-order")(cancel_order)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.exceptions import InvalidOutcome, ResourceUnavailable, UnknownPool
+from django_delayed_tasks.exceptions import InvalidOutcome, ResourceUnavailable, TaskException, UnknownPool, shortened
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
@@ -87,10 +87,16 @@ class Permits:
         """Return the key by which runs of this task are counted; "" if they are counted by the code.
 
         Raises:
-            InvalidOutcome: ``concurrency_key()`` returned what is no key; it would do so again.
-            Exception: whatever ``concurrency_key()`` raises.
+            InvalidOutcome: ``concurrency_key()`` returned a value that is no key; it would do so again.
+            TaskException: ``concurrency_key()`` raised an error.
         """
-        key = in_clean_context(self._handler.concurrency_key, task)
+        try:
+            key = in_clean_context(self._handler.concurrency_key, task)
+        except Exception as error:
+            raise TaskException(
+                f"concurrency_key() of the code {self._code!r} raised {shortened(error)}: it gets the task before its "
+                "run, and needs all of the key in the task's number or data"
+            ) from error
         if key is None or isinstance(key, str):
             return key or ""
         if isinstance(key, int | UUID) and not isinstance(key, bool):

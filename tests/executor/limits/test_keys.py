@@ -53,6 +53,27 @@ def test_what_is_a_key(bench: LanesBench, key: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (None, "TypeError(\"'NoneType' object is not subscriptable\")"),
+        ({"order": 7}, "KeyError('customer')"),
+    ],
+)
+def test_data_that_lack_what_the_key_needs(bench: LanesBench, data: Any, problem: str) -> None:
+    """The last line, which lists of tasks show, names the code and what is missing; the cause is above it."""
+    limited(max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext["customer"])
+    add("bare", biz_ext=data)
+    add("full", biz_ext={"customer": 7})
+    bench.turn()
+    assert bench.numbers == ["full"]
+    [settlement] = bench.failed
+    assert settlement.then is NextState.RETRY
+    last = settlement.error.strip().splitlines()[-1]
+    assert f"TaskException: concurrency_key() of the code 'code' raised {problem}: it gets the task before" in last
+    assert 'task.biz_ext["customer"]' in settlement.error
+
+
+@pytest.mark.parametrize(
     ("one", "same"), [(7, "7"), (Level.ONE, "1"), (Plan.FREE, "free"), (UUID(int=5), str(UUID(int=5))), (None, "")]
 )
 def test_keys_that_are_the_same(bench: LanesBench, one: Any, same: Any) -> None:
