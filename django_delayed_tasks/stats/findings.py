@@ -19,8 +19,10 @@ from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
 from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.snapshot import LATE, MAX_RUNNING, Snapshot, take_snapshot
-from django_delayed_tasks.store.claiming.waiting import COUNTED
+from django_delayed_tasks.store.claiming.waiting import COUNTED, Waiting
 from django_delayed_tasks.store.resources.usage import first_free
+from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN
+from django_delayed_tasks.store.sql.lanes import is_limited
 from django_delayed_tasks.store.sql.transactions import oldest_transaction
 from django_delayed_tasks.support.durations import duration_text, number_text
 
@@ -93,28 +95,46 @@ def _unserved(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
 
 
 def _without_handler(seen: Snapshot) -> Iterator[Problem]:
-    for code in codes_without_handler(seen):
+    for code, is_of_function in codes_without_handler(seen).items():
         text = _("Tasks of the code “%s” wait, and no executor of their queue has a handler for it.") % code
         advice = _("Deploy the handler to the executors, or cancel the tasks if the code is gone.")
+        if is_of_function:
+            advice = _(
+                "An executor's log says why it cannot be imported. If the function has moved to another module, import"
+                " it in the old one as well; if it is gone, cancel the tasks."
+            )
         yield Problem("code_without_handler", "error", text, advice, code)
 
 
-def codes_without_handler(seen: Snapshot, only: Collection[str] | None = None) -> list[str]:
+def codes_without_handler(seen: Snapshot, only: Collection[str] | None = None) -> dict[str, bool]:
     """Return the codes of tasks that wait and that no live executor of their queue can run; ``only`` in these queues.
+
+    For each code, the value says whether it is that of a function of the Tasks framework.
 
     Executors put such tasks off for a minute each time that they look at them, so most of them are not due.
     """
     waiting = [*seen.first_due, *(task for task in seen.next.tasks if task.when <= seen.now)]
-    places = {(task.queue, task.biz_code) for task in waiting if only is None or task.queue in only}
-    codes = {code for queue, code in places if queue not in seen.paused and lacks_handler(seen, queue, code)}
+    named = [task for task in waiting if (only is None or task.queue in only) and lacks_handler(seen, task)]
+    codes = {code: _is_code_of_function(seen.alias, code) for code in sorted({task.biz_code for task in named})}
     # Executors import the module of a function when they claim its first task.
-    return sorted(code for code in codes if not _is_code_of_function(seen.alias, code))
+    refused = {task.biz_code for task in named if was_refused(seen, task)}
+    return {code: is_of_function for code, is_of_function in codes.items() if code in refused or not is_of_function}
 
 
-def lacks_handler(seen: Snapshot, queue: str, code: str) -> bool:
-    """Return whether live executors serve the queue, and none of them has a handler for the code."""
-    serving = seen.serving(queue)
-    return bool(serving) and not any(code in (one.codes or ()) for one in serving)
+def lacks_handler(seen: Snapshot, task: Task | Waiting) -> bool:
+    """Return whether live executors serve the task's queue, and none of them has a handler for its code."""
+    serving = [] if task.queue in seen.paused else seen.serving(task.queue)
+    return bool(serving) and not any(task.biz_code in (one.codes or ()) for one in serving)
+
+
+def was_refused(seen: Snapshot, task: Task | Waiting) -> bool:
+    """Return whether an executor has looked for the handler of this task, which is due, and found none.
+
+    It postpones the task by a time of its own; one that has limits it leaves in its lane.
+    """
+    if is_limited(task.lane):
+        return task.claim_at <= seen.now - 2 * LATE  # a heartbeat tells which functions an executor has imported
+    return abs((task.claim_at - task.update_time).total_seconds() - LOOK_AGAIN) < 0.1
 
 
 def _is_code_of_function(alias: str, code: str) -> bool:

@@ -124,7 +124,7 @@ def _late(queues: list[QueueBacklog], most: float) -> Iterator[str]:
 
 
 def _without_handler(seen: Snapshot, queues: list[str] | None) -> Iterator[str]:
-    for code in codes_without_handler(seen, queues)[:MAX_QUEUES]:
+    for code in list(codes_without_handler(seen, queues))[:MAX_QUEUES]:
         yield _("tasks of %s wait, and no executor of their queue has a handler for them") % code
 
 
