@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django_delayed_tasks.vendors import vendor_of
@@ -31,6 +31,8 @@ _LATEST = {
     "postgresql": "clock_timestamp()",
 }
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SKEW = timedelta(seconds=2)
+"""The time by which two clocks may differ; an answer of the database may take as long."""
 DRIFT = 0.0005
 """The maximum rate at which a clock that is being corrected gains on another clock, in seconds per second."""
 

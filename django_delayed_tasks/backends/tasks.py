@@ -196,8 +196,8 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
             return [Error(error, id="django_delayed_tasks.E024") for error in errors]
         hint = "These options apply to no function. Is the path spelled right?"
         return [
-            Warning(f"{where}['functions']: {path!r} cannot be imported.", hint=hint, id="django_delayed_tasks.W024")
-            for path in paths_of_nothing(self.options)
+            Warning(f"{where}['functions']: {problem}.", hint=hint, id="django_delayed_tasks.W024")
+            for problem in paths_of_nothing(self.options)
         ]
 
     def _order(self, task: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -111,16 +111,16 @@ def problems_of(given: Mapping[str, Any]) -> list[str]:
 
 
 def paths_of_nothing(given: Mapping[str, Any]) -> list[str]:
-    """Return the dotted paths in a backend's ``OPTIONS`` that name nothing that can be imported."""
-    return [path for path in given.get(FUNCTIONS, {}) if not _can_be_imported(path)]
+    """Return what is wrong with the dotted paths in a backend's ``OPTIONS`` to whose functions no options apply."""
+    return [f"{path!r} {problem}" for path in given.get(FUNCTIONS, {}) if (problem := _problem_of_path(path))]
 
 
-def _can_be_imported(path: str) -> bool:
+def _problem_of_path(path: str) -> str:
     try:
-        import_string(path)
+        own = getattr(import_string(path), "module_path", path)
     except ImportError:
-        return False
-    return True
+        return "cannot be imported"
+    return "" if own == path else f"is imported from elsewhere: its options are those of {own!r}"
 
 
 def problem_of(name: str) -> str:

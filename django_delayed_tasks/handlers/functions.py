@@ -6,12 +6,13 @@ name the function, and the backend that it is to be validated by, which register
 
 import hashlib
 from contextlib import suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from django_delayed_tasks.fields import CODE_LENGTH
 from django_delayed_tasks.handlers.base import TaskHandler, code_of
 from django_delayed_tasks.handlers.named_code import task_named
-from django_delayed_tasks.handlers.registry import find
+from django_delayed_tasks.handlers.registry import find, register_task_handler
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.redaction import FUNCTION
 
@@ -50,15 +51,28 @@ def find_function(task: "ClaimedTask") -> TaskHandler | None:
 def load_function(code: str, path: str, backend: str | None) -> None:
     """Find the task function at ``path``, if its code is this one, so that its handler is registered.
 
+    A function that has moved is found by its old path, too, if the old module imports it.
+
     Its module is imported if :mod:`~django_delayed_tasks.handlers.named_code` allows it. Errors are logged: a function
     that cannot be imported here may exist in another deployment.
     """
     if code_of_function(path) != code:
         return
     try:
-        task_named(path).using(backend=backend)
+        function = task_named(path)
+        function.using(backend=backend)
+        if function.module_path != path:
+            _register_moved(code, code_of_function(function.module_path))
     except (Exception, SystemExit) as error:
         logger.warning("%s: this function cannot be used here: %s: %s", path, type(error).__name__, error)
+
+
+def _register_moved(old: str, new: str) -> None:
+    """Register the handler of the code ``new`` for what waits under the ``old`` one, which does not recur by itself."""
+    if handler := find(new):
+        moved: Any = copy(handler)
+        moved.biz_code, moved.trigger = old, None
+        register_task_handler(moved)
 
 
 Code = Any

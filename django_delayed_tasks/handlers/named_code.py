@@ -23,13 +23,13 @@ _TASKS = {("django.tasks.base", "Task"), ("django_tasks.base", "Task")}
 
 
 def task_named(path: str) -> Any:
-    """Return the task of the Tasks framework at this path.
+    """Return the task of the Tasks framework at this path, which may be of a function that is defined elsewhere.
 
     Raises:
         ImportError: there is none, or its module must not be imported.
     """
     found = _named(path, _makes_a_task)
-    if not any((cls.__module__, cls.__name__) in _TASKS for cls in type(found).__mro__) or found.module_path != path:
+    if not any((cls.__module__, cls.__name__) in _TASKS for cls in type(found).__mro__):
         raise ImportError(f"{path} is no function decorated with @task")
     return found
 
@@ -63,7 +63,7 @@ def _refuse_to_import(module: str, name: str, defines: Defines) -> None:
     trusted = (*(config.name for config in apps.get_app_configs()), *settings.FUNCTION_MODULES)
     if not any(module == package or module.startswith(f"{package}.") for package in trusted):
         raise ImportError(f"{module} is neither in an installed app nor in DELAYED_TASKS['FUNCTION_MODULES']")
-    if not any(defines(node, name) for node in _run_by(ast.parse(_source_of(module)))):
+    if not any(defines(node, name) or _imports(node, name) for node in _run_by(ast.parse(_source_of(module)))):
         raise ImportError(f"{module} does not define {name}, as far as its source tells")
 
 
@@ -116,15 +116,21 @@ def _folders(spec: ModuleSpec) -> Sequence[str]:
     return list(spec.submodule_search_locations or ())
 
 
+def _imports(node: ast.AST, name: str) -> bool:
+    """Return whether this imports the name from another module, as the old module of what has moved does."""
+    return isinstance(node, ast.ImportFrom) and any(name == (found.asname or found.name) for found in node.names)
+
+
 def _makes_a_task(node: ast.AST, name: str) -> bool:
-    """Return whether this is a decorated function of the name, or assigns to it what calls something."""
+    """Return whether this is a decorated function of the name, or assigns to it what is called or named elsewhere."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return node.name == name and bool(node.decorator_list)
     if not isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) or node.value is None:
         return False
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     is_target = any(_assigns_to(name, found) for target in targets for found in ast.walk(target))
-    return is_target and any(isinstance(found, ast.Call) for found in _run_by(node.value))
+    is_named = isinstance(node.value, ast.Name | ast.Attribute)
+    return is_target and (is_named or any(isinstance(found, ast.Call) for found in _run_by(node.value)))
 
 
 def _assigns_to(name: str, node: ast.AST) -> bool:

@@ -10,7 +10,7 @@ from django_delayed_tasks.handlers import find
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats.findings import lacks_handler, threads_clause
+from django_delayed_tasks.stats.findings import lacks_handler, threads_clause, was_refused
 from django_delayed_tasks.stats.limits import used_up
 from django_delayed_tasks.stats.snapshot import LATE, Snapshot, take_snapshot
 from django_delayed_tasks.store.sql.lanes import is_blocked, is_limited
@@ -39,8 +39,7 @@ def reason(task: Task, now: datetime) -> str:
 
 def _lacks_handler(task: Task, seen: Snapshot) -> bool:
     # Executors import the module of a function when they claim the first task of it.
-    is_open = task.queue not in seen.paused and not is_function(task.biz_ext)
-    return is_open and lacks_handler(seen, task.queue, task.biz_code)
+    return lacks_handler(seen, task) and (not is_function(task.biz_ext) or was_refused(seen, task))
 
 
 def _limit(task: Task, seen: Snapshot) -> str:

@@ -5,32 +5,37 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final, Literal
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_delayed_tasks.clock import SKEW
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
 from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited
+from django_delayed_tasks.stats.resources import pool_names
 from django_delayed_tasks.stats.snapshot import LATE, MAX_RUNNING, Snapshot, take_snapshot
-from django_delayed_tasks.store.claiming.waiting import COUNTED
+from django_delayed_tasks.store.claiming.waiting import COUNTED, Waiting
+from django_delayed_tasks.store.resources.retime import leases_ahead
 from django_delayed_tasks.store.resources.usage import first_free
+from django_delayed_tasks.store.schedules.retime import declared_ahead, mended, times_of
+from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN
+from django_delayed_tasks.store.sql.lanes import is_limited
 from django_delayed_tasks.store.sql.transactions import oldest_transaction
 from django_delayed_tasks.support.durations import duration_text, number_text
+from django_delayed_tasks.support.spans import local
 
 Level = Literal["error", "warning", "info"]
 LEVELS: Final = ("error", "warning", "info")
 
 VERY_LATE: Final = timedelta(minutes=1)
 """The time after which a late task is a problem: a deploy delays tasks for less."""
-SKEW: Final = timedelta(seconds=2)
-"""The time by which two clocks may differ; an answer of the database may take as long."""
 MAX_OF_A_KIND: Final = 5
 """Things of one kind that are named: problems, codes, executors or reasons, of which there may be very many."""
 _NAMESPACE: Final = re.compile(r" \([0-9a-f]+-[0-9]+\)$")
@@ -58,7 +63,8 @@ def problems_of(seen: Snapshot, queues: list[QueueBacklog] | None = None) -> lis
     rows = queues_of(seen) if queues is None else queues
     kinds = (
         _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _empty_pools(seen), _late(seen, rows),
-        _crashed(seen), _lost(seen), _clocks(seen), _pinned(seen), _paused(rows), _limited(seen, rows),
+        _crashed(seen), _lost(seen), _clocks(seen), written_ahead(seen), _pinned(seen), _paused(rows),
+        _limited(seen, rows),
     )  # fmt: skip
     found = [problem for kind in kinds for problem in islice(kind, MAX_OF_A_KIND)]
     return sorted(found, key=lambda problem: LEVELS.index(problem.level))
@@ -93,28 +99,46 @@ def _unserved(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
 
 
 def _without_handler(seen: Snapshot) -> Iterator[Problem]:
-    for code in codes_without_handler(seen):
+    for code, is_of_function in codes_without_handler(seen).items():
         text = _("Tasks of the code “%s” wait, and no executor of their queue has a handler for it.") % code
         advice = _("Deploy the handler to the executors, or cancel the tasks if the code is gone.")
+        if is_of_function:
+            advice = _(
+                "An executor's log says why it cannot be imported. If the function has moved to another module, import"
+                " it in the old one as well; if it is gone, cancel the tasks."
+            )
         yield Problem("code_without_handler", "error", text, advice, code)
 
 
-def codes_without_handler(seen: Snapshot, only: Collection[str] | None = None) -> list[str]:
+def codes_without_handler(seen: Snapshot, only: Collection[str] | None = None) -> dict[str, bool]:
     """Return the codes of tasks that wait and that no live executor of their queue can run; ``only`` in these queues.
+
+    For each code, the value says whether it is that of a function of the Tasks framework.
 
     Executors put such tasks off for a minute each time that they look at them, so most of them are not due.
     """
     waiting = [*seen.first_due, *(task for task in seen.next.tasks if task.when <= seen.now)]
-    places = {(task.queue, task.biz_code) for task in waiting if only is None or task.queue in only}
-    codes = {code for queue, code in places if queue not in seen.paused and lacks_handler(seen, queue, code)}
+    named = [task for task in waiting if (only is None or task.queue in only) and lacks_handler(seen, task)]
+    codes = {code: _is_code_of_function(seen.alias, code) for code in sorted({task.biz_code for task in named})}
     # Executors import the module of a function when they claim its first task.
-    return sorted(code for code in codes if not _is_code_of_function(seen.alias, code))
+    refused = {task.biz_code for task in named if was_refused(seen, task)}
+    return {code: is_of_function for code, is_of_function in codes.items() if code in refused or not is_of_function}
 
 
-def lacks_handler(seen: Snapshot, queue: str, code: str) -> bool:
-    """Return whether live executors serve the queue, and none of them has a handler for the code."""
-    serving = seen.serving(queue)
-    return bool(serving) and not any(code in (one.codes or ()) for one in serving)
+def lacks_handler(seen: Snapshot, task: Task | Waiting) -> bool:
+    """Return whether live executors serve the task's queue, and none of them has a handler for its code."""
+    serving = [] if task.queue in seen.paused else seen.serving(task.queue)
+    return bool(serving) and not any(task.biz_code in (one.codes or ()) for one in serving)
+
+
+def was_refused(seen: Snapshot, task: Task | Waiting) -> bool:
+    """Return whether an executor has looked for the handler of this task, which is due, and found none.
+
+    It postpones the task by a time of its own; one that has limits it leaves in its lane.
+    """
+    if is_limited(task.lane):
+        return task.claim_at <= seen.now - 2 * LATE  # a heartbeat tells which functions an executor has imported
+    return abs((task.claim_at - task.update_time).total_seconds() - LOOK_AGAIN) < 0.1
 
 
 def _is_code_of_function(alias: str, code: str) -> bool:
@@ -243,6 +267,42 @@ def _clocks(seen: Snapshot) -> Iterator[Problem]:
             text = _("The clock of %(host)s, where “%(name)s” runs, differs from the database's by %(time)s.")
             values = {"host": host_text(executor.host), "name": executor.name, "time": duration_text(ahead)}
             yield Problem("clock_skew", "warning", text % values, advice, executor.name)
+
+
+def written_ahead(seen: Snapshot, only: Collection[str] | None = None) -> Iterator[Problem]:
+    """Yield what waits for longer than it should, since it was written while the clock was ahead; ``only`` in queues.
+
+    Tasks that handlers declared are all looked up; of others, those that are next.
+    """
+    advice = _("Run: manage.py tasks retime. Otherwise it is right again by then.")
+    waiting: list[Any] = [*seen.next.tasks, *declared_ahead(seen.alias, seen.now)]
+    rests = {
+        (task.biz_code, task.when, task.claim_at)
+        for task in waiting
+        if task.trigger_text and (only is None or task.queue in only) and mended(times_of(task), seen.now)
+    }
+    if rests:
+        code, until, _claim_at = min(rests, key=lambda rest: rest[1])
+        text = ngettext(
+            "%(code)s waits until %(time)s, which its trigger would not do: was the clock ahead?",
+            "%(code)s waits until %(time)s, which its trigger would not do, and so do others (%(tasks)s in all): was"
+            " the clock ahead?",
+            len(rests),
+        )
+        values = {"code": code, "time": moment_text(until), "tasks": tasks_text(len(rests))}
+        yield Problem("clock_was_ahead", "warning", text % values, advice, code)
+    leases = leases_ahead(seen.alias, seen.now, list(pool_names(seen.alias)))
+    if lease := leases.order_by("pool", "busy_before").first():
+        text = _(
+            "“%(name)s” (%(pool)s) is leased until %(time)s, which its holder did not ask for: was the clock ahead?"
+        )
+        values = {"name": lease.name, "pool": lease.pool, "time": moment_text(lease.busy_before)}
+        yield Problem("lease_ahead", "warning", text % values, advice, lease.pool)
+
+
+def moment_text(moment: datetime) -> str:
+    """Return a moment in the current time zone."""
+    return f"{local(moment):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def _pinned(seen: Snapshot) -> Iterator[Problem]:

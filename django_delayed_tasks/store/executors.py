@@ -145,6 +145,11 @@ def renew(alias: str, executor: int, lease: timedelta, status: ExecutorStatus = 
     return _update(alias, executor, renewed)
 
 
+def write_codes(alias: str, executor: int, codes: Collection[str]) -> None:
+    """Write for which codes this executor has handlers."""
+    in_one_write(alias, lambda _: Executor.objects.using(alias).filter(pk=executor).update(codes=sorted(codes)))
+
+
 def retire(alias: str, executor: int) -> bool:
     """End the lease of an executor that has stopped; return False if it had been declared dead."""
     return _update(alias, executor, lambda: _ended(alias, ExecutorStatus.STOPPED))

@@ -10,11 +10,12 @@ import pytest
 
 from django_delayed_tasks import Cron, Interval, clock, task_options
 from django_delayed_tasks.backends.tasks import DelayedTasksBackend
-from django_delayed_tasks.executor.limits import admission, lanes
+from django_delayed_tasks.executor.limits import lanes
 from django_delayed_tasks.function_tasks.handler import registered as registered_handler
 from django_delayed_tasks.function_tasks.options import options_of
 from django_delayed_tasks.handlers import find, find_function, registry
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN
 from django_delayed_tasks.store.sql.lanes import open_lane
 from tests.executor.limits.parts import LanesBench
 from tests.executor.parts import claim, drain, executing, registered
@@ -123,10 +124,12 @@ def test_the_options_of_celery(name: str, meant: str) -> None:
         task_options(**{name: 3})
 
 
-def test_options_in_settings_that_are_of_no_function(settings: Any) -> None:
+def test_options_in_settings_that_are_of_no_function(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A path that is misspelled would leave the function without its limits."""
     path = functions.fail.module_path
-    options: Any = {"functions": {path: {"timeout": 1}, f"{path}ed": {"timeout": 1}, "shop.tasks.nothing": {}}}
+    old = f"{__name__}.fail"
+    monkeypatch.setattr(f"{__name__}.fail", functions.fail, raising=False)  # as after a move
+    options: Any = {"functions": {path: {"timeout": 1}, f"{path}ed": {"timeout": 1}, "shop.tasks.nothing": {}, old: {}}}
     settings.TASKS = {"default": {"BACKEND": BACKEND, "OPTIONS": options}}
     backend: Any = default_task_backend
     messages = [message.msg for message in backend.check() if message.id == "django_delayed_tasks.W024"]
@@ -134,6 +137,7 @@ def test_options_in_settings_that_are_of_no_function(settings: Any) -> None:
     assert messages == [
         f"{where}: '{path}ed' cannot be imported.",
         f"{where}: 'shop.tasks.nothing' cannot be imported.",
+        f"{where}: '{old}' is imported from elsewhere: its options are those of '{path}'.",
     ]
 
 
@@ -254,7 +258,7 @@ def test_a_limited_function_that_could_not_be_imported_is_looked_for_again(monke
         for _ in range(3):
             bench.turn()
         assert bench.numbers == []
-        now += admission.LOOK_AGAIN
+        now += LOOK_AGAIN
         monkeypatch.setattr(bench.lease, "claims_until", now + 1)
         bench.turn()
         assert len(bench.numbers) == 1

@@ -18,13 +18,11 @@ from django_delayed_tasks.handlers import find, find_function
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest
-from django_delayed_tasks.store.settling.settlement import released
+from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN, released
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-LOOK_AGAIN = 60.0
-"""Seconds for which tasks of an unknown code are not claimed."""
 SUSPECT = 2
 """Rescues after which a task is a suspect, or ``max_rescues`` if that is fewer. A first rescue has no consequences: in
 most cases the machine was the cause.

@@ -8,7 +8,7 @@ from typing import Final
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.admission import LOOK_AGAIN, Admission
+from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.limits.permits import Keyed, PermitDecision, Permits
 from django_delayed_tasks.executor.limits.room import LaneRoom
@@ -25,7 +25,7 @@ from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_le
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import ClaimChoice, ClaimResult, Found, Place, claim_chosen, read_places
-from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN, Settlement
 from django_delayed_tasks.store.sql.lanes import LOOP, code_of
 
 AGAIN: Final = 0.02

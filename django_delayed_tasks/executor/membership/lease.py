@@ -53,6 +53,7 @@ class Lease:
         self.trusted_until = self.claims_until = NEVER
         self.has_news = Event()
         self._refused_at: float | None = None
+        self._codes: frozenset[str] = frozenset()
 
     def acquire(self) -> None:
         """Register under a new id.
@@ -63,7 +64,9 @@ class Lease:
         """
         refuse_in_transaction(self._alias, REFUSED)
         begun = clock.monotonic()
-        self.executor = executors.register(self._alias, self._registration(), self._length, self._is_predecessor_gone)
+        registration = self._registration()
+        self.executor = executors.register(self._alias, registration, self._length, self._is_predecessor_gone)
+        self._codes = frozenset(registration.codes)
         _here[self._options.name] = self
         self._renewed(begun)
         logger.info("%s started", self)
@@ -83,9 +86,17 @@ class Lease:
             raise
         if is_ours:
             self._renewed(begun)
+            self._tell_codes()
         else:
             self.trusted_until = self.claims_until = NEVER
         return is_ours
+
+    def _tell_codes(self) -> None:
+        """Write which codes have handlers here, if there are others since: modules of functions are imported later."""
+        codes = frozenset(get_task_handlers())
+        if codes != self._codes:
+            executors.write_codes(self._alias, self.executor, codes)
+            self._codes = codes
 
     def note_failure(self, is_refusal: bool) -> None:
         """Note that a renewal failed; ``is_refusal``: although the database answers, it accepts no writes."""

@@ -17,7 +17,7 @@ from django_delayed_tasks.executor.announcing import unnamed
 from django_delayed_tasks.management.shared import text_of
 from django_delayed_tasks.management.streams import SteadyCommand
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
-from django_delayed_tasks.stats.findings import codes_without_handler, limited_text, tasks_text
+from django_delayed_tasks.stats.findings import codes_without_handler, limited_text, tasks_text, written_ahead
 from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.runs import rates_of
 from django_delayed_tasks.stats.snapshot import Snapshot, serves, take_snapshot
@@ -89,6 +89,7 @@ def _found(seen: Snapshot, given: dict[str, Any]) -> tuple[list[str], list[str]]
         *_executors(seen, given),
         *_late(queues, given["max_late"]),
         *_without_handler(seen, given["queue"]),
+        *(f"{problem.text} {problem.advice}" for problem in written_ahead(seen, given["queue"])),
         *_limited(limited, seen.now, given["max_limited"]),
     ]
     good = [_("%d alive") % len(_alive(seen, given["queue"])), *_how_late(queues, limited, given["max_late"])]
@@ -124,7 +125,7 @@ def _late(queues: list[QueueBacklog], most: float) -> Iterator[str]:
 
 
 def _without_handler(seen: Snapshot, queues: list[str] | None) -> Iterator[str]:
-    for code in codes_without_handler(seen, queues)[:MAX_QUEUES]:
+    for code in list(codes_without_handler(seen, queues))[:MAX_QUEUES]:
         yield _("tasks of %s wait, and no executor of their queue has a handler for them") % code
 
 

@@ -13,7 +13,7 @@ from django.utils.translation import ngettext, pgettext_lazy
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.exceptions import InvalidTask, TaskException
 from django_delayed_tasks.management.shared import confirm, refuse_unknown, text_of
-from django_delayed_tasks.management.tasks import output, selection, verbs
+from django_delayed_tasks.management.tasks import output, retiming, selection, verbs
 from django_delayed_tasks.management.tasks.arguments import add_arguments
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import AddAction
@@ -38,7 +38,7 @@ class Command(BaseCommand):
     changed.
     """
 
-    help = "List, show, add, cancel, retry, run and reschedule tasks."
+    help = "List, show, add, cancel, retry, run, reschedule and retime tasks."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -66,6 +66,8 @@ class Command(BaseCommand):
             return self._show(given)
         if verb == "add":
             return self._add(given)
+        if verb == "retime":
+            return self._retime(given)
         return self._change(verbs.CHANGES[verb](given), given)
 
     def _next(self, given: dict[str, Any]) -> bool:
@@ -130,6 +132,17 @@ class Command(BaseCommand):
     def _warn_of_past(self, given: dict[str, Any]) -> None:
         if isinstance(when := given.get("when"), datetime) and (text := past_text(when, clock.host_now())):
             self.stderr.write(text)
+
+    def _retime(self, given: dict[str, Any]) -> bool:
+        alias = api.database(given["database"])
+        tasks, leases = retiming.found(alias) if given["dry_run"] else retiming.mend(alias)
+        if given["format"] == "json":
+            self.stdout.write(output.as_json({"tasks": tasks, "leases": leases}))
+        elif tasks or leases:
+            self.stdout.write(retiming.text(tasks, leases, is_dry=given["dry_run"]))
+        else:
+            self.stderr.write(_("Nothing was written while the database's clock was ahead, or it is right by now."))
+        return bool(tasks or leases)
 
     def _change(self, change: verbs.Change, given: dict[str, Any]) -> bool:
         is_dry = given.get("dry_run", False)

@@ -139,6 +139,10 @@ def _of_reschedule(parser: ArgumentParser) -> None:
     _yes(parser)
 
 
+def _of_retime(parser: ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say how much would be mended, and change nothing")
+
+
 def _yes(parser: ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
@@ -152,4 +156,5 @@ VERBS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
     "retry": ("Make one failed task pending again, or all that the filters select.", _of_retry),
     "run-now": ("Make a pending task due now.", _of_one),
     "reschedule": ("Give one task a new time, or move all that the filters select.", _of_reschedule),
+    "retime": ("Mend times and leases that were written while the database's clock was ahead.", _of_retime),
 }

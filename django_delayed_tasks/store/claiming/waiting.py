@@ -92,9 +92,11 @@ class Waiting(NamedTuple):
 
     claim_at: datetime
     when: datetime
+    update_time: datetime
     queue: str
     biz_code: str
     trigger_text: str | None
+    lane: str
 
 
 class Next(NamedTuple):
@@ -142,15 +144,16 @@ def _first_of(alias: str, levels: Sequence[Level], most: int, only: str) -> Iter
 
 def _read_first(alias: str, levels: Sequence[Level], most: int, only: str) -> list[tuple[int, Waiting]]:
     dialect = dialect_of(connections[alias])
+    read = dialect.to_datetime
     statements, parameters = [], []
     for number, level in enumerate(levels):
         rows, values = _ordered(dialect, level, only)
-        columns = "claim_at, when_time, queue, biz_code, trigger_text"
+        columns = "claim_at, when_time, update_time, queue, biz_code, trigger_text, lane"
         statements.append(f"SELECT {number:d} AS number, {columns} FROM {rows} LIMIT {most:d}")
         parameters += values
     return [
-        (number, Waiting(dialect.to_datetime(claim_at), dialect.to_datetime(when), *rest))
-        for number, claim_at, when, *rest in read_rows(alias, dialect.union(statements), parameters)
+        (number, Waiting(read(claim_at), read(when), read(updated), *rest))
+        for number, claim_at, when, updated, *rest in read_rows(alias, dialect.union(statements), parameters)
     ]
 
 

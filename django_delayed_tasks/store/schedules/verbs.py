@@ -238,6 +238,11 @@ def postponing(offset: timedelta) -> Verb:
     return Verb(assignments, _accepting(PENDING))
 
 
+def retiming(moments: str) -> Verb:
+    """Return the verb that gives pending tasks the moments that these assignments name, and no other values."""
+    return Verb(lambda dialect: (_touched(dialect, moments), []), _accepting(PENDING))
+
+
 def _pending_again(dialect: Dialect) -> SQL:
     claim_at = dialect.greatest("when_time", dialect.now)
     return _touched(dialect, f"status = {PENDING}, claim_at = {claim_at}, {RESET_COUNTS}"), []

@@ -56,6 +56,10 @@ class Settlement(NamedTuple):
         return object.__repr__(self)  # without the data, which may hold secrets
 
 
+LOOK_AGAIN = 60.0
+"""Seconds for which tasks without a handler are postponed, and not claimed: a deploy takes about as long."""
+
+
 def released(task: ClaimedTask, after: timedelta = timedelta(), lane: str | None = None) -> Settlement:
     """Return the settlement of a claim that was not started: no attempt is counted, no history is kept."""
     return Settlement(task.claim, RunOutcome.LOST, NextState.RELEASED, after=after, keep=False, lane=lane)
