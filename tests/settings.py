@@ -16,6 +16,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_delayed_tasks",
+    "django_delayed_tasks.importers",
     "testproject.shop",
 ]
 

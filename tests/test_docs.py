@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import load_command_class
+from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
 from django.dispatch import Signal
 
@@ -195,7 +195,7 @@ def test_attributes_of_handlers_are_those_of_the_reference() -> None:
     ],
 )
 def test_options_of_the_command_are_those_of_the_reference(name: str) -> None:
-    own = options_of(load_command_class("django_delayed_tasks", name)) - options_of(BaseCommand())
+    own = options_of(load_command_class(get_commands()[name], name)) - options_of(BaseCommand())
     assert names(rows(COMMANDS, f"`{name}`")) == own
 
 

@@ -2,7 +2,8 @@
 
 from django_delayed_tasks.handlers.base import HandleResult, TaskHandler, exponential
 from django_delayed_tasks.handlers.decorator import task_handler
-from django_delayed_tasks.handlers.functions import find_function
+from django_delayed_tasks.handlers.functions import code_named, find_function
+from django_delayed_tasks.handlers.named_code import task_named
 from django_delayed_tasks.handlers.registry import (
     find,
     get_task_handlers,
@@ -17,6 +18,7 @@ __all__ = [
     "TaskHandler",
     "accepts",
     "accepts_exception",
+    "code_named",
     "exponential",
     "find",
     "find_function",
@@ -25,4 +27,5 @@ __all__ = [
     "load_problems",
     "register_task_handler",
     "task_handler",
+    "task_named",
 ]

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
-from django.core.management import load_command_class
+from django.core.management import find_commands, load_command_class
 from django.core.management.base import BaseCommand, DjangoHelpFormatter
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -94,10 +94,11 @@ def escaped(text: str) -> str:
 
 def commands() -> Lines:
     """Write what each command of the package answers to ``--help``, without the options that all commands have."""
-    folder = Path(django_delayed_tasks.__path__[0], "management/commands")
-    for name in sorted(path.stem for path in folder.glob("[a-z]*.py")):
-        command = load_command_class(PACKAGE, name)
-        yield from [f"## `{name}`", "", "```text", help_text(command, name), "```", ""]
+    root = Path(django_delayed_tasks.__path__[0])
+    for app, folder in {PACKAGE: root, f"{PACKAGE}.importers": root / "importers"}.items():
+        for name in sorted(find_commands(str(folder / "management"))):
+            command = load_command_class(app, name)
+            yield from [f"## `{name}`", "", "```text", help_text(command, name), "```", ""]
 
 
 def help_text(command: BaseCommand, name: str) -> str:

@@ -44,7 +44,7 @@ DEPENDS: Mapping[str, Collection[str]] = {
     "tests/outside/test_browser.py": CHROMIUM,
     "tests/outside/test_clean_room.py": (*PACKAGE, *PAGES),
     "tests/outside/test_importbeat.py": PACKAGE,
-    "tests/outside/test_importing.py": PACKAGE,
+    "tests/outside/test_importtasks.py": PACKAGE,
     "tests/outside/test_migrations.py": (*PACKAGE, *PAGES),
     "tests/outside/test_pictures.py": PACKAGE,
     "tests/outside/test_pictures_of_pages.py": (*CHROMIUM, "docs/images", "harness/pictures"),

@@ -7,6 +7,6 @@ from tests.pages import ROOT
 
 
 def test_the_times_are_those_of_beat(python: str) -> None:
-    program = [python, "-m", "tests.outside.importing_beat"]
+    program = [python, "-m", "tests.outside.importers.beat"]
     done = subprocess.run(program, cwd=ROOT, env=environment(ROOT), timeout=100, capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"

@@ -67,7 +67,7 @@ def test_every_setting_says_what_is_accepted(site: Path) -> None:
 
 def test_every_command_shows_its_help(site: Path) -> None:
     page = html(site, ROOT / "docs/reference/options.md")
-    commands = (ROOT / "django_delayed_tasks/management/commands").glob("[a-z]*.py")
+    commands = (ROOT / "django_delayed_tasks").rglob("management/commands/[a-z]*.py")
     assert [path.stem for path in commands if f"manage.py {path.stem}" not in page] == []
     assert "--poll-interval" in page
     assert "--no-color" not in page

@@ -45,8 +45,8 @@ def compare_times() -> None:
     from django_celery_beat.models import CrontabSchedule
 
     from django_delayed_tasks import Cron
-    from django_delayed_tasks.management.importing.beat import expression_of
-    from django_delayed_tasks.management.importing.moving import NotMoved
+    from django_delayed_tasks.importers.beat import expression_of
+    from django_delayed_tasks.importers.moving import NotMoved
 
     compared = left = refused = 0
     for fields in crontabs(45, 80):
@@ -102,7 +102,7 @@ def compare_is_due() -> None:
     from django_celery_beat.models import CrontabSchedule
 
     from django_delayed_tasks import Cron
-    from django_delayed_tasks.management.importing.beat import expression_of
+    from django_delayed_tasks.importers.beat import expression_of
 
     for fields in ({"minute": "50-10/5", "hour": "22-5"}, {"minute": "0", "hour": "7", "day_of_week": "sat-sun"}):
         crontab: Any = CrontabSchedule(**fields, timezone="Asia/Shanghai").schedule
@@ -213,7 +213,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     settings.configure(
         SECRET_KEY="x", USE_TZ=True, TIME_ZONE="UTC", DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
-        INSTALLED_APPS=["django_celery_beat", "django_delayed_tasks"],
+        INSTALLED_APPS=["django_celery_beat", "django_delayed_tasks", "django_delayed_tasks.importers"],
         DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
         DELAYED_TASKS={"FUNCTION_MODULES": ["tests.outside"]},
         TASKS={

@@ -27,11 +27,17 @@ def configure(app: str, **more: Any) -> None:
         **{
             "SECRET_KEY": "secret",
             "USE_TZ": True,
-            "INSTALLED_APPS": ["django.contrib.contenttypes", "django.contrib.auth", "django_delayed_tasks", app],
+            "INSTALLED_APPS": [
+                "django.contrib.contenttypes",
+                "django.contrib.auth",
+                "django_delayed_tasks",
+                "django_delayed_tasks.importers",
+                app,
+            ],
             "DEFAULT_AUTO_FIELD": "django.db.models.BigAutoField",
             "DATABASES": {"default": database},
             "TASKS": {"default": BACKEND},
-            "DELAYED_TASKS": {"FUNCTION_MODULES": ["tests.outside.importing"]},
+            "DELAYED_TASKS": {"FUNCTION_MODULES": ["tests.outside.importers"]},
             **more,
         }
     )

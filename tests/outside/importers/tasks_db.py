@@ -8,9 +8,9 @@ from typing import Any
 
 from django.forms import model_to_dict
 
-from tests.outside.importing.common import BACKEND, NOW, Verdicts, call_of, configure, imported, starts_of
+from tests.outside.importers.common import BACKEND, NOW, Verdicts, call_of, configure, imported, starts_of
 
-PATHS = ("tests.outside.importing.functions.send", "math.hypot", "gone.away")
+PATHS = ("tests.outside.importers.functions.send", "math.hypot", "gone.away")
 STATUSES = ("READY", "RUNNING", "SUCCESSFUL", "FAILED")
 BACKENDS = ("default", "old", "gone")
 ARGS: tuple[list[Any], ...] = ([], [7, "é", None, [1, {"a": 2}]], ["NUL \0"], [2**64])

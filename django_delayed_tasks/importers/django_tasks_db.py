@@ -5,7 +5,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django_tasks_db.models import DBTaskResult
 
-from django_delayed_tasks.management.importing.moving import Move, NotMoved, checked
+from django_delayed_tasks.importers.moving import Move, NotMoved, checked
 
 
 def rows() -> list[Any]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Cron, Interval, clock
-from django_delayed_tasks.management.importing.beat import Entry, expression_of, of_row, recurrence_of
-from django_delayed_tasks.management.importing.moving import NotMoved
+from django_delayed_tasks.importers.beat import Entry, expression_of, of_row, recurrence_of
+from django_delayed_tasks.importers.moving import NotMoved
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)

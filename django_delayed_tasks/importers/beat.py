@@ -17,8 +17,8 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from django_delayed_tasks.management.importing.moving import NotMoved
-from django_delayed_tasks.triggers import Cron, Interval, Trigger
+from django_delayed_tasks import Cron, Interval, Trigger
+from django_delayed_tasks.importers.moving import NotMoved
 
 COLUMNS = ("priority", "exchange", "routing_key", "headers")
 """The columns of an entry that have no equivalent."""

@@ -9,10 +9,10 @@ from unittest import mock
 
 from django.forms import model_to_dict
 
-from tests.outside.importing.common import NOW, STEPS, Verdicts, call_of, configure, imported, starts_of
+from tests.outside.importers.common import NOW, STEPS, Verdicts, call_of, configure, imported, starts_of
 
 ROWS = 70
-PATH = "tests.outside.importing.functions.send"
+PATH = "tests.outside.importers.functions.send"
 PARAMS: tuple[Any, ...] = (
     [[], {}], [[7], {"full": True}], [["é", None, 1.5], {}], [[[1, {"a": [2]}]], {"b": {"c": "d"}}],
 )  # fmt: skip

@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from django_delayed_tasks import Cron
 from django_delayed_tasks.exceptions import InvalidTrigger
-from django_delayed_tasks.management.importing.moving import NotMoved
-from django_delayed_tasks.triggers import Cron
+from django_delayed_tasks.importers.moving import NotMoved
 
 COMPARED = 400
 """The times for which a trigger is compared with another library's: of one that runs daily, those of a year."""

@@ -9,18 +9,17 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_delayed_tasks import conf
-from django_delayed_tasks.handlers.functions import code_of_function
-from django_delayed_tasks.management.importing.beat import Entry, Recurrence, entries, recurrence_of
-from django_delayed_tasks.management.importing.moving import function_of
-from django_delayed_tasks.models import Task
-from django_delayed_tasks.support.visible import visible
+from django_delayed_tasks import Task
+from django_delayed_tasks.handlers import code_named
+from django_delayed_tasks.importers.beat import Entry, Recurrence, entries, recurrence_of
+from django_delayed_tasks.importers.moving import database, escaped, function_of
 
 
 class Command(BaseCommand):
     """Copy each enabled entry whose task is a function of django.tasks; say what was left out, and why."""
 
     help = "Copy the crontab and interval entries of Celery's beat to recurring tasks. Repeating it changes nothing."
+    requires_migrations_checks = True
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="only say what would be copied")
@@ -43,10 +42,10 @@ class Command(BaseCommand):
                     enqueue(name, entry, function, recurrence)
                     _end(entry, disable)
         except Exception as error:  # such as arguments that are no JSON, or a trigger that never fires
-            self.stdout.write(visible(_("%(name)s: left out: %(why)s") % {"name": name, "why": error}))
+            self.stdout.write(escaped(_("%(name)s: left out: %(why)s") % {"name": name, "why": error}))
             return False
         lost = _(", without %s") % ", ".join(entry.lost) if entry.lost else ""
-        self.stdout.write(visible(f"{name}: {recurrence.trigger}{lost}"))
+        self.stdout.write(escaped(f"{name}: {recurrence.trigger}{lost}"))
         return True
 
 
@@ -73,8 +72,7 @@ def enqueue(name: str, entry: Entry, function: Any, recurrence: Recurrence) -> N
     """
     using = {"queue_name": entry.queue} if entry.queue else {}
     task = function.using(biz_num=name, trigger=recurrence.trigger, run_after=recurrence.first, **using)
-    code = code_of_function(task.module_path)
-    existing = Task.objects.using(conf.settings.DATABASE).filter(biz_code=code, biz_num=name).first()
+    existing = Task.objects.using(database()).filter(biz_code=code_named(function), biz_num=name).first()
     if existing is None or _described(existing) != (
         str(recurrence.trigger), entry.args, entry.kwargs, task.queue_name,
     ):  # fmt: skip

@@ -9,8 +9,8 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from django_delayed_tasks.conf import settings
-from django_delayed_tasks.handlers.named_code import task_named
+from django_delayed_tasks import get_tasks_by_code
+from django_delayed_tasks.handlers import task_named
 
 
 class NotMoved(Exception):
@@ -37,8 +37,8 @@ def moved(row: Any, move_of: Any, dry_run: bool) -> str:
         NotMoved: the row stays.
         Exception: likewise; such as one of the other library, of the import of a function, or of enqueuing.
     """
-    rows = type(row)._base_manager.using(row._state.db)
-    with transaction.atomic(using=rows.db), transaction.atomic(using=settings.DATABASE):
+    rows, tasks = type(row)._base_manager.using(row._state.db), database()
+    with transaction.atomic(using=rows.db), transaction.atomic(using=tasks):
         locked = rows.select_for_update().filter(pk=row.pk).first()
         if locked is None:
             raise NotMoved(_("another process has deleted it meanwhile"))
@@ -46,7 +46,7 @@ def moved(row: Any, move_of: Any, dry_run: bool) -> str:
         args, kwargs = in_json(list(move.args)), in_json(move.kwargs)
         move.task.enqueue(*args, **kwargs)
         locked.delete()
-        for alias in {rows.db, settings.DATABASE} if dry_run else ():
+        for alias in {rows.db, tasks} if dry_run else ():
             transaction.set_rollback(True, using=alias)
     what = [str(move.task.trigger or move.task.run_after or _("as soon as possible")), *move.changes]
     if (args, kwargs) != (list(move.args), move.kwargs):
@@ -54,6 +54,16 @@ def moved(row: Any, move_of: Any, dry_run: bool) -> str:
             _("its arguments become those of JSON: lists for tuples, text for bytes, moments, decimals and UUIDs")
         )
     return "; ".join(what)
+
+
+def database() -> str:
+    """Return the alias of the tasks' database."""
+    return get_tasks_by_code().db
+
+
+def escaped(text: str) -> str:
+    """Return the text with escapes for what a terminal would not show: another library's rows may have any text."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def function_of(path: str) -> Any:

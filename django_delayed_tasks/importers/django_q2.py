@@ -14,11 +14,10 @@ from django_q.conf import Conf
 from django_q.models import OrmQ, Schedule
 from django_q.utils import localtime
 
-from django_delayed_tasks.management.importing import croniter
-from django_delayed_tasks.management.importing.croniter import COMPARED
-from django_delayed_tasks.management.importing.moving import Move, NotMoved, function_of
-from django_delayed_tasks.triggers import Cron, Interval, Misfire, Trigger, next_time
-from django_delayed_tasks.triggers.values import MAX_CAUGHT_UP
+from django_delayed_tasks import Cron, Interval, Trigger
+from django_delayed_tasks.importers import croniter
+from django_delayed_tasks.importers.croniter import COMPARED
+from django_delayed_tasks.importers.moving import Move, NotMoved, function_of
 
 OPTIONS = frozenset(
     ("hook", "save", "sync", "cached", "ack_failure", "iter_count", "iter_cached", "chain", "broker", "timeout")
@@ -28,6 +27,8 @@ QUEUE = ("cluster", "broker_name")
 UNNEEDED = frozenset(("group", "task_name", "save", "cached", "ack_failure"))
 """The options that only say how a result is kept, or whether a run that failed is repeated."""
 MONTHS = {"M": 1, "BM": 2, "Q": 3, "Y": 12}
+MAX_CAUGHT_UP = 1000
+"""The most missed times that a trigger makes up for."""
 MAX_REPEATS = 10_000
 """Repeats that are counted: each is computed for the time after the last one."""
 
@@ -168,7 +169,7 @@ def _recurrence(row: Any) -> Recurrence:
         changes = list(_differences(row, trigger))
     catches_up = Conf.CATCH_UP and row.schedule_type != Schedule.CRON
     if catches_up:
-        trigger = replace(trigger, misfire=Misfire.CATCH_UP, limit=MAX_CAUGHT_UP)
+        trigger = replace(trigger, misfire="catch_up", limit=MAX_CAUGHT_UP)
     if row.repeats > 1:
         since = row.next_run if catches_up else max(row.next_run, timezone.now())
         trigger = replace(trigger, end=_last_time(row, trigger, since))
@@ -229,7 +230,7 @@ def _last_time(row: Any, trigger: Trigger, since: datetime) -> datetime | None:
     """
     if row.repeats > MAX_REPEATS:
         raise NotMoved(_("it repeats more than %s times") % MAX_REPEATS)
-    moment = next_time(trigger, row.next_run, since)
+    moment = trigger.next_after(trigger.latest_in(row.next_run, since) or row.next_run)
     for _each in range(row.repeats - 2):
         moment = moment and trigger.next_after(moment)
     return moment
@@ -237,5 +238,5 @@ def _last_time(row: Any, trigger: Trigger, since: datetime) -> datetime | None:
 
 def _missed(row: Any, trigger: Trigger) -> Iterator[str]:
     late = timezone.now() - row.next_run
-    if trigger.misfire == Misfire.CATCH_UP and isinstance(trigger, Interval) and late > MAX_CAUGHT_UP * trigger.period:
+    if trigger.misfire == "catch_up" and isinstance(trigger, Interval) and late > MAX_CAUGHT_UP * trigger.period:
         yield _("of the times that were missed, the last %s are made up for") % MAX_CAUGHT_UP

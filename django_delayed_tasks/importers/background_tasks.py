@@ -9,9 +9,11 @@ from background_task.settings import app_settings
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from django_delayed_tasks.management.importing.moving import Move, NotMoved, function_of
-from django_delayed_tasks.store.validation import PRIORITIES
-from django_delayed_tasks.triggers import Interval
+from django_delayed_tasks import Interval
+from django_delayed_tasks.importers.moving import Move, NotMoved, function_of
+
+PRIORITIES = (-100, 100)
+"""The lowest and the highest priority of a task, as the Tasks framework has them."""
 
 
 def rows() -> list[Any]:

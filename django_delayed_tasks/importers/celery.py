@@ -7,10 +7,9 @@ import logging
 import time
 from typing import Any, Final, NoReturn
 
-from django_delayed_tasks.management.importing.moving import NotMoved, in_json
-from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.importers.moving import NotMoved, in_json
 
-logger = Log("django_delayed_tasks.celery")
+logger = logging.getLogger("django_delayed_tasks.celery")
 PAUSE: Final = 60
 """The seconds until a message that was kept is tried again."""
 CANVAS: Final = {"chain": "chain", "chord": "chord", "callbacks": "link", "errbacks": "link_error"}
@@ -65,14 +64,14 @@ def _enqueue(function: Any, request: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _words(request: Any) -> str:
-    return f"Message {request.id} of {request.task}, queue {(request.delivery_info or {}).get('routing_key')},"
+    return f"Message {request.id!r} of {request.task!r}, queue {(request.delivery_info or {}).get('routing_key')!r},"
 
 
 def _keep(task: Any, error: Exception) -> NoReturn:
     """Send the message again, to be delivered later; if that fails, give it back to the broker."""
     from celery.exceptions import Reject
 
-    logger.warning("%s is kept in the broker, and tried again in %s s: %s", _words(task.request), PAUSE, error)
+    logger.warning("%s is kept in the broker, and tried again in %s s: %r", _words(task.request), PAUSE, error)
     try:
         raise task.retry(exc=error, countdown=PAUSE)
     except Reject:

@@ -10,7 +10,7 @@ from unittest import mock
 
 from django.forms import model_to_dict
 
-from tests.outside.importing.common import NOW, STEPS, Verdicts, call_of, configure, imported, starts_of
+from tests.outside.importers.common import NOW, STEPS, Verdicts, call_of, configure, imported, starts_of
 
 ZONES = ("UTC", "Asia/Shanghai", "Europe/Berlin")
 ARGS = (
@@ -49,7 +49,7 @@ def make(chance: random.Random, kind: str, number: int) -> Any:
     rare = chance.random() < 0.25
     row = Schedule(
         name=chance.choice((None, "nightly", "n" * 100)),
-        func="tests.outside.importing.functions.send" if chance.random() < 0.95 else "math.hypot",
+        func="tests.outside.importers.functions.send" if chance.random() < 0.95 else "math.hypot",
         schedule_type=kind,
         args=chance.choice(ARGS) if rare else chance.choice(ARGS[:9]),
         kwargs=chance.choice(KWARGS) if rare else chance.choice(KWARGS[:7]),
@@ -177,7 +177,7 @@ def compare_queued(verdicts: Verdicts) -> None:
     from django_q.tasks import async_task
 
     from django_delayed_tasks import Task
-    from tests.outside.importing.functions import send
+    from tests.outside.importers.functions import send
 
     Conf.TIME_ZONE = "UTC"
     Task._base_manager.all().delete()
