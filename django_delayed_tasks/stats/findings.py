@@ -50,12 +50,12 @@ class Problem(Figures):
 
 
 def problems(*, using: str | None = None) -> list[Problem]:
-    """Return what is wrong, errors first, then what is good to know; texts are in the language that is active."""
+    """Return the problems, errors first and information last; texts are in the language that is active."""
     return problems_of(take_snapshot(using))
 
 
 def problems_of(seen: Snapshot, queues: list[QueueBacklog] | None = None) -> list[Problem]:
-    """Do as :func:`problems`; ``queues`` are those of the backlog, if it was read already."""
+    """Like :func:`problems`, from a snapshot; ``queues`` are those of the backlog, if it was read already."""
     rows = queues_of(seen) if queues is None else queues
     kinds = (
         _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _empty_pools(seen), _late(seen, rows),

@@ -32,7 +32,7 @@ LATE = timedelta(seconds=5)
 
 @dataclass
 class Snapshot:
-    """What the database says of the tasks; each part is read when it is first asked for, and then kept."""
+    """A reading of the tasks' database; each part is read when it is first asked for, and then kept."""
 
     alias: str
 
