@@ -321,7 +321,7 @@ def _selected(
 
 
 def delete_tasks(biz_code: str, biz_num: str | UUID, *, everything: bool = False, using: str | None = None) -> int:
-    """Do as :func:`cancel_tasks`, under another name: ``biz_num`` is the part of the number."""
+    """Cancel tasks like :func:`cancel_tasks`; ``biz_num`` is the part of the number."""
     return change_each(_selected(using, biz_code, biz_num, None, None, everything, field="biz_num"), verbs.CANCEL)
 
 

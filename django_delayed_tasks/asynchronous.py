@@ -44,7 +44,7 @@ def _asynchronous(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R
 
     in_thread.__name__ = in_thread.__qualname__ = f"a{function.__name__}"
     in_thread.__module__ = __name__
-    in_thread.__doc__ = f"Do as :func:`{function.__name__}`, from a coroutine."
+    in_thread.__doc__ = f"Like :func:`{function.__name__}`, to be awaited."
     return in_thread
 
 

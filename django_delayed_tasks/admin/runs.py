@@ -120,8 +120,8 @@ def _short(duration: timedelta | None) -> str:
 
 
 def _without_data(run: TaskRun) -> str:
-    """Return what is shown if the history has no data of this run: there were none, or they were not kept."""
-    if run.outcome == RunOutcome.CANCELLED and run.started is None:  # their data are always kept
+    """Return the text to show if the history has no data of this run: there was none, or it was not kept."""
+    if run.outcome == RunOutcome.CANCELLED and run.started is None:  # its data is always kept
         return columns.EMPTY
     handler = get_task_handlers().get(run.biz_code)
     keeps = handler.keep_data if handler else None

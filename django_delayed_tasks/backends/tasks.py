@@ -250,7 +250,7 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         return life
 
     def _known(self, result_id: Any) -> Any:
-        """Return what is known of a result's task; None if there is no such task, or nothing of it is kept."""
+        """Return all that is known of a result's task; None if there is no such task, or none of it is kept."""
         from django_delayed_tasks.function_tasks import history, ids
 
         key = ids.key_of(result_id)
@@ -262,7 +262,7 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
 
 
 def _without_timedelta(task: Any) -> Any:
-    """Return what the framework validates, without a ``run_after`` that is counted from the moment of enqueuing."""
+    """Return a task for the framework to validate, without a ``run_after`` that is counted from the enqueuing."""
     if not isinstance(task.run_after, timedelta):
         return task
     names = ("func", "priority", "backend", "queue_name", "takes_context")

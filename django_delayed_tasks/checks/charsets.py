@@ -93,7 +93,7 @@ def _file_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[Chec
 
 
 def rows(connection: BaseDatabaseWrapper, sql: str) -> list[Any]:
-    """Return what the database answers."""
+    """Return the rows that the database answers with."""
     with connection.cursor() as cursor:
         cursor.execute(sql)
         return list(cursor.fetchall())

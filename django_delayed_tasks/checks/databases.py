@@ -206,18 +206,22 @@ def overdue_problems(alias: str) -> Iterator[CheckMessage]:
     """Yield W018 for each queue whose tasks have been due for more than a minute without an executor that serves it."""
     # Imported here: an executor begins sooner without the statistics.
     from django_delayed_tasks.stats.backlogs import queues_of
-    from django_delayed_tasks.stats.findings import VERY_LATE, tasks_text
+    from django_delayed_tasks.stats.findings import VERY_LATE, served_name_like, tasks_text
     from django_delayed_tasks.stats.snapshot import take_snapshot
 
-    for queue in queues_of(take_snapshot(alias)):
+    seen = take_snapshot(alias)
+    for queue in queues_of(seen):
         if queue.latency > VERY_LATE and not queue.served_by and not queue.paused_at:
             text = _(
                 "In the database %(alias)r, no live executor serves the queue %(queue)r: %(tasks)s due, "
                 "the first for %(time)s."
             )
             values = {"tasks": tasks_text(queue.due), "time": duration_text(queue.latency)}
+            hint = _("Start one, `manage.py starttask`, or let one serve this queue: --queues, --exclude-queues.")
+            if meant := served_name_like(seen, queue.name):
+                hint = _("Did you mean the queue “%s”? Otherwise, start an executor that serves it.") % meant
             yield Warning(
                 text % {"alias": alias, "queue": queue.name, **values},
-                hint=_("Start one, `manage.py starttask`, or let one serve this queue: --queues, --exclude-queues."),
+                hint=hint,
                 id="django_delayed_tasks.W018",
             )

@@ -200,7 +200,7 @@ class Executor:
         return [running for _, running in self.workers.busy() if running.tasks]
 
     def activity(self) -> meter.Activity:
-        """Return what this executor does now, for its metrics."""
+        """Return the present activity of this executor, for its metrics."""
         codes = [task.biz_code for task in self.held.tasks()]
         busy, held = len(self._in_threads()), self.held
         return meter.Activity(self.options.name, self.options.threads, busy, held.awaited, len(held), codes)

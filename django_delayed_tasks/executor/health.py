@@ -70,7 +70,7 @@ class Health:
             self._worn_out.set()
 
     def trouble(self) -> str:
-        """Return what this process cannot recover from by itself, or an empty string."""
+        """Return the trouble from which this process cannot recover by itself, or an empty string."""
         if self._is_resting:
             return ""
         if len(self._workers.lost()) + self._failures.pass_over(self._longest_call) > self._max_lost:

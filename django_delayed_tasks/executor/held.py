@@ -27,7 +27,7 @@ logger = Log(__name__)
 
 
 class Stage(IntEnum):
-    """The stage that a claim has reached. The claims of runs that ended, and have yet to be settled, are at none.
+    """The stage of a claim. A claim whose run has ended, but is not settled, has none.
 
     UNFINISHED: the task waits for a thread or runs. IN_BATCH: it is run in the same call as another task and takes no
     thread of its own. AWAITED: it runs on the event loop. AWAITED_IN_BATCH: so it does, in another task's call.

@@ -107,7 +107,7 @@ def unwatch(activity: Callable[[], Activity]) -> None:
 
 
 def activities() -> list[Activity]:
-    """Return what the executors of this process do now."""
+    """Return the present activities of the executors of this process."""
     return [activity() for activity in list(_activities)]
 
 

@@ -152,7 +152,7 @@ class Tally:
             raise
 
     def _take(self) -> Counts:
-        """Return what is to be written, and forget it; the totals keep it."""
+        """Return the counts to write, and forget them; the totals keep them."""
         with self._lock:
             counts, self._counts, unwritten, self._unwritten = self._counts, {}, self._unwritten, {}
             _add_to(self._flushed.ends, _by_outcome(counts))
@@ -176,7 +176,7 @@ def _add_to(counts: dict[AnyKey, Cell], more: Iterable[tuple[AnyKey, Cell]]) -> 
 
 
 def error_of(settlement: Settlement) -> str:
-    """Return what failures are grouped by: the class of the exception, or the reason without its numbers."""
+    """Return the text that failures are grouped by: the class of the exception, or the reason without numbers."""
     if settlement.exception is not None:
         return rollup.shortened_error(path_of(type(settlement.exception)))
     return rollup.shortened_error(_DIGITS.sub("#", settlement.error))

@@ -51,7 +51,8 @@ class UnansweredClaims:
 
     def _release_all(self) -> bool:
         """Release the unanswered claims; return False if that cannot be told now."""
-        # Before the query, for those that end meanwhile; after it, for those that are claimed from lanes meanwhile.
+        # Read the claims before the query, because some may end meanwhile, and again after it, because lanes may claim
+        # others.
         known = self._held.claims()
         unanswered = held_by(self._alias, self._lease.executor) - known
         if unanswered and not self._held.claiming.wait(0.02):  # another thread's claim may hang on its connection

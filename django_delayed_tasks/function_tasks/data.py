@@ -25,8 +25,8 @@ _MOMENTS = ("run_after", "expires")
 class EnqueuedCall(NamedTuple):
     """One enqueuing of a function. A task that was not enqueued, such as a recurring one, has no ``enqueued_at``.
 
-    The number of a task without a business identity says when it was enqueued, and the data do not repeat that: they
-    are copied to the history, and shorter ones are copied faster.
+    The number of a task without a business identity says when it was enqueued. The data does not repeat that: it is
+    copied to the history, and shorter data is copied faster.
 
     ``using`` is what the caller has changed about the function's task, with moments in place of timedeltas.
     """
@@ -65,7 +65,7 @@ def written(enqueued: EnqueuedCall, biz_num: str) -> str:
 
 
 def read(data: Any, function: str, biz_num: str = "") -> EnqueuedCall:
-    """Return what the data of a task of ``function`` say; whatever is missing or of another type is left out."""
+    """Return the call in the data of a task of ``function``, without parts that are missing or of another type."""
     found = data if isinstance(data, dict) else {}
     using = found.get(USING)
     return EnqueuedCall(

@@ -48,7 +48,7 @@ class Order(NamedTuple):
 
 
 def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: Any) -> Order:
-    """Return what is to be written for one enqueuing.
+    """Return the order to write for one enqueuing.
 
     Raises:
         TypeError, ValueError, InvalidTask: the arguments, or what the caller has chosen with ``using``, cannot be
@@ -186,7 +186,7 @@ def key_of_success(alias: str, biz_code: str, biz_num: str) -> int | None:
 
 
 def enqueued_by(biz_ext: Any) -> data.EnqueuedCall | None:
-    """Return the enqueuing that these data are of; None if they are not those of a function."""
+    """Return the enqueuing that this data describes; None if it is not that of a function."""
     function = biz_ext.get(FUNCTION) if isinstance(biz_ext, dict) else None
     return data.read(biz_ext, function) if isinstance(function, str) else None
 

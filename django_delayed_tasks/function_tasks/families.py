@@ -51,7 +51,7 @@ class Family:
 
     @cached_property
     def result_does_not_exist(self) -> type[Exception]:
-        """The exception for an id of no result."""
+        """The exception to raise when no result has the id."""
         found: type[Exception] = self._module("exceptions").TaskResultDoesNotExist
         return found
 

@@ -62,7 +62,7 @@ class FunctionHandler(TaskHandler):
             _running().announce_success(self.task, task, settlement)
 
     def backoff_after(self, task: Any, exception: BaseException) -> timedelta | None:
-        """Return what the option ``backoff`` says."""
+        """Return the wait by the option ``backoff``."""
         if self.options.backoff is None:
             return self.backoff(task.attempts)
         delay = self.options.backoff(exception, _running().failed_result(self.task, task, exception))
@@ -92,7 +92,7 @@ class KeyedFunctionHandler(FunctionHandler):
     """Runs the tasks of a function whose limits are counted by a key."""
 
     def concurrency_key(self, task: Any) -> BizNum | None:
-        """Return what the option ``concurrency_key`` says of the arguments."""
+        """Return the key of the arguments by the option ``concurrency_key``."""
         given = data.read(task.biz_ext, self.task.module_path)
         key: BizNum | None = self.options.concurrency_key(*given.args, **given.kwargs)  # type: ignore[misc]
         return key

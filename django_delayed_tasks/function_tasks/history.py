@@ -104,7 +104,7 @@ class Life(NamedTuple):
 
 
 def read_life(alias: str, task_id: int) -> Life | None:
-    """Return what is known of the function task that has, or had, this primary key; None if there is nothing."""
+    """Return all that is known of the function task with this primary key, present or past; None if there is none."""
     for _ in range(10):  # a run may end between the two reads
         task = Task.objects.using(alias).filter(pk=task_id).only(*LIVE).first()
         latest = list(TaskRun.objects.using(alias).filter(task_id=task_id).order_by("-id")[:MAX_RUNS])

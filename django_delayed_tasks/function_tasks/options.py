@@ -101,7 +101,7 @@ def _check_expires(value: Any) -> None:
 
 
 def problems_of(given: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the names in a backend's ``OPTIONS``."""
+    """Return the problems with the names in a backend's ``OPTIONS``."""
     functions = given.get(FUNCTIONS, {})
     if not isinstance(functions, Mapping) or not all(isinstance(own, Mapping) for own in functions.values()):
         return [f"{FUNCTIONS}={functions!r}: expected a dict of dicts of options, by the dotted paths of functions"]

@@ -51,7 +51,7 @@ def run(function: Any, task: ClaimedTask) -> Any:
 
 
 def run_unheard(function: Any, task: ClaimedTask) -> Any:
-    """Do as :func:`run`, but send no signals."""
+    """Run like :func:`run`, but send no signals."""
     if function.takes_context:
         args, kwargs, _ = _with_context(function, task, _current_result(function, task))
     else:
@@ -82,7 +82,7 @@ async def _acall(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
 
 
 async def arun(function: Any, task: ClaimedTask) -> Any:
-    """Do as :func:`run` with a coroutine function; what may wait for something is done in a thread.
+    """Like :func:`run`, for a coroutine function; steps that may have to wait are done in a thread.
 
     That is a query for earlier attempts, and the receivers of the signals, except for those that write the log.
     """
@@ -165,7 +165,7 @@ def announce_success(function: Any, task: ClaimedTask, settlement: Settlement) -
 
 
 def _value(function: Any, task: ClaimedTask, returned: Any) -> Any:
-    """Return what a function returned, as JSON has it, if its end still counts."""
+    """Return the function's return value as JSON, if its end still counts."""
     value = None if returned is None else _as_json(family_of(function), returned)
     if is_lost(task):
         raise ClaimLost(f"{task}: the claim is gone")
@@ -264,7 +264,7 @@ def context_class(family: Family) -> Any:
             return self.task.cancel_requested
 
         async def acancel_requested(self) -> bool:
-            """Do as :attr:`cancel_requested` in a coroutine."""
+            """Like :attr:`cancel_requested`, to be awaited."""
             return await self.task.acancel_requested()
 
         @property
@@ -281,7 +281,7 @@ def context_class(family: Family) -> Any:
             self.task.check_claim()
 
         async def acheck_claim(self) -> None:
-            """Do as :meth:`check_claim` in a coroutine."""
+            """Like :meth:`check_claim`, to be awaited."""
             await self.task.acheck_claim()
 
     return DelayedTaskContext

@@ -64,7 +64,7 @@ class TaskHandler(Scheduling):
         timeout: how long one run may take, in seconds or as a timedelta; None for no limit.
         keep_history: which runs leave a row in the history: "all", "failures" or "none"; or a timedelta: all of
             them, for that long.
-        keep_data: whether the history keeps the data of a task that has ended; None: of a run that failed, if they are
+        keep_data: whether the history keeps the data of a task that has ended; None: of a run that failed, if it is
             at most a kilobyte.
         log: whether the log gets a line at INFO for each run that is done; failed runs are always logged.
         max_lateness: how long after its time a run may still start, in seconds or as a timedelta; None for no limit.
@@ -140,7 +140,7 @@ class TaskHandler(Scheduling):
 
         ``error`` is the last traceback, or the reason that the handler gave. An override that has a third argument,
         ``exception=None``, gets the exception object as well. This is called after the task has become
-        FAILED and that is committed, also after a time-out and after too many rescues. It runs in a thread of its own,
+        FAILED and that is committed, also after a timeout and after too many rescues. It runs in a thread of its own,
         or in the run's thread if the handler is atomic. An exception that it raises is only logged. If the process ends
         before or during the call, it is not called again.
         """

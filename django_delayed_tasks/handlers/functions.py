@@ -34,7 +34,7 @@ def code_of_function(path: str) -> str:
 
 
 def is_function(data: Any) -> bool:
-    """Return whether the data are those of a function's task."""
+    """Return whether this is the data of a function's task."""
     return isinstance(data, dict) and isinstance(data.get(FUNCTION), str)
 
 

@@ -106,7 +106,7 @@ async def _ahandle(run: Run) -> Any:
 
 
 async def _awaited(call: Call, run: Run) -> Any:
-    """Do as :func:`in_one_process` with a call that is awaited."""
+    """Like :func:`in_one_process`, for a call that is awaited."""
     pid = forks.pid
     try:
         returned = await call(run)

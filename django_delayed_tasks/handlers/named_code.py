@@ -99,7 +99,7 @@ def _spec_of(name: str, path: Sequence[str] | None) -> ModuleSpec:
 
 
 def _spec_in(name: str, path: Sequence[str]) -> ModuleSpec | None:
-    """Return what PathFinder would, which needs the imported parent of a package without ``__init__.py``."""
+    """Return the spec as PathFinder does, which needs the imported parent of a package without ``__init__.py``."""
     portions: list[str] = []
     for finder in map(get_importer, path):
         spec = finder.find_spec(name) if finder else None

@@ -90,7 +90,7 @@ def load() -> list[LoadProblem]:
 
 
 def load_problems() -> list[LoadProblem]:
-    """Return what :func:`load` could not load; none before it has ended, for which this does not wait."""
+    """Return the problems of :func:`load`; none before it has ended, for which this does not wait."""
     return list(_problems or ())
 
 

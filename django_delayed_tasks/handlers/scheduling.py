@@ -49,7 +49,7 @@ _facade: Facade | None = None
 # `add_task`. `api.py`, which is above both, installs its functions here when it is imported; the app's
 # `ready()` imports it.
 def install(facade: Facade) -> None:
-    """Let handlers add and find tasks by these functions."""
+    """Set the functions by which handlers add and find tasks."""
     global _facade
     _facade = facade
 
@@ -151,7 +151,7 @@ class Scheduling:
         biz_ext: Any = None,
         **options: Unpack[ScheduleOptions],
     ) -> AddResult:
-        """Do as :meth:`schedule`, from a coroutine; likewise the methods below."""
+        """Like :meth:`schedule`, to be awaited."""
         return await sync_to_async(cls.schedule)(biz_num, when, biz_ext, **options)
 
     @classmethod

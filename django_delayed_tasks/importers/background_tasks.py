@@ -17,7 +17,7 @@ PRIORITIES = (-100, 100)
 
 
 def rows() -> list[Any]:
-    """Return all of them: what has ended is in another table."""
+    """Return all rows of the table of tasks; completed tasks are in another table."""
     return [*Task.objects.all()]
 
 
@@ -27,7 +27,7 @@ def name_of(row: Any) -> str:
 
 
 def move_of(row: Any) -> Move:
-    """Return what the row becomes.
+    """Return the task that the row becomes.
 
     Raises:
         NotMoved: it has failed for good, or a process has it.

@@ -62,7 +62,7 @@ def name_of(row: Any) -> str:
 
 
 def move_of(row: Any) -> Move:
-    """Return what a row becomes.
+    """Return the task that a row becomes.
 
     Raises:
         NotMoved: django-q2 does not run it either, or there is no equivalent.
@@ -144,7 +144,7 @@ def _keywords_of_call(call: ast.expr) -> dict[str | None, Any] | None:
 
 
 def _dropped(options: dict[str, Any]) -> list[str]:
-    """Return what to say of options that are not kept.
+    """Return a line about each option that is not kept.
 
     Raises:
         NotMoved: one of them would be missed.
@@ -198,7 +198,7 @@ def _days(kind: str, at: datetime) -> str:
 
 
 def _differences(row: Any, trigger: Trigger) -> Iterator[str]:
-    """Yield what to say if the clock time differs from django-q2's after a change of daylight saving time.
+    """Yield a line if the clock time differs from django-q2's after a change of daylight saving time.
 
     Raises:
         NotMoved: the days differ.
@@ -223,7 +223,7 @@ def _their_times(row: Any) -> Iterator[datetime]:
 
 
 def _last_time(row: Any, trigger: Trigger, since: datetime) -> datetime | None:
-    """Return the time after which as many runs were as the schedule has repeats.
+    """Return the time of the last run, given the number of repeats that the schedule has left.
 
     Raises:
         NotMoved: they are too many to count.

@@ -9,7 +9,7 @@ from django_delayed_tasks.importers.moving import Move, NotMoved, checked
 
 
 def rows() -> list[Any]:
-    """Return what waits and what seems to run; what has ended is a result, and stays."""
+    """Return the tasks that wait or seem to run; one that has ended is a result, and stays."""
     return [*DBTaskResult.objects.filter(status__in=("READY", "RUNNING"))]
 
 
@@ -19,7 +19,7 @@ def name_of(row: Any) -> str:
 
 
 def move_of(row: Any) -> Move:
-    """Return what the row becomes.
+    """Return the task that the row becomes.
 
     Raises:
         NotMoved: it is being run, or its function belongs to another backend.

@@ -186,7 +186,7 @@ class Mutex:
         self._leave().hand_over(kind is not None)
 
     async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Do as :meth:`__exit__` in a thread, which gives the mutex back even if the caller is cancelled meanwhile."""
+        """Release the mutex in a thread, which does so even if the caller is cancelled meanwhile."""
         lease = self._leave()
         await in_thread(lambda _: lease.hand_over(kind is not None))
 

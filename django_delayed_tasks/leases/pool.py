@@ -228,7 +228,7 @@ class LeasedResource:
         self.end()
 
     async def __aexit__(self, *error: object) -> None:
-        """Do as :meth:`__exit__` in a thread, which gives the resource back even if the caller is cancelled."""
+        """Release the resource in a thread, which does so even if the caller is cancelled."""
         await in_thread(lambda _: self.end())
 
     @property

@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def probes_of(given: dict[str, Any]) -> Probes:
-    """Return what the options ask for.
+    """Return the probes that the options ask for.
 
     Raises:
         CommandError: an option is invalid.
@@ -80,7 +80,7 @@ class Fleet:
         self._sockets = sockets
 
     def status(self) -> Status:
-        """Return how they are: ready if one of them is, and live unless one should have answered and did not.
+        """Return their status: ready if one of them is, and live unless one should have answered and did not.
 
         One that ended is started again by the supervisor, and one that was just started may not answer yet.
         """

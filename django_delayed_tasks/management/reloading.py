@@ -29,7 +29,7 @@ def run_with_reloader(run: Callable[[StopSignals], int], patience: float) -> int
 
 
 def _restart_child() -> int:
-    """Do as Django's ``restart_with_reloader``, which at a signal would kill the child with the runs in it."""
+    """Restart the child like Django's ``restart_with_reloader``, but let its runs finish when a signal arrives."""
     environment = {**os.environ, autoreload.DJANGO_AUTORELOAD_ENV: "true"}
     came: list[int] = []
     children: list[subprocess.Popen[bytes]] = []

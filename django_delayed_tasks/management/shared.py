@@ -38,7 +38,7 @@ def migrate_first(alias: str) -> str:
 
 
 def text_of(error: Exception, using: str | None) -> str:
-    """Return what a command says of an error: its text or, if the database lacks migrations, the advice to migrate."""
+    """Return a command's text for an error: that of the error or, if migrations are missing, the advice to migrate."""
     alias = api.database(using)
     # A database that cannot be reached is not asked a second time, which may take as long again.
     if isinstance(error, Error) and connections[alias].connection is not None:

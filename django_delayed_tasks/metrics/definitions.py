@@ -99,7 +99,7 @@ def _from_zero(counts: Mapping[str, int]) -> Samples:
 
 
 def _unlimited() -> dict[tuple[str, ...], float]:
-    """Return a sample for each limited handler of this process, of which no task waits for a limit."""
+    """Return the sample 0 for each limited handler of this process: none of its tasks waits for a limit."""
     return {(handler.queue, code): 0.0 for code, handler in get_task_handlers().items() if handler.is_limited}
 
 

@@ -277,7 +277,7 @@ class Executor(models.Model):
         verbose_name = _("executor")
         verbose_name_plural = _("executors")
         constraints = [models.UniqueConstraint(fields=["name", "alive"], name="ddt_executor_name_alive")]
-        # Live rows are read with each heartbeat, ended ones by their age: neither may read the others.
+        # Each heartbeat reads the live rows, and housekeeping the ended ones by age: neither scans the other's rows.
         indexes = [models.Index(fields=["alive", "expires_at"], name="ddt_executor_lease")]
 
     def __str__(self) -> str:

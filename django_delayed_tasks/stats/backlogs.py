@@ -111,12 +111,12 @@ class Backlog(Figures):
 
 
 def backlog(*, using: str | None = None) -> Backlog:
-    """Return what waits, runs and has failed."""
+    """Return the tasks that wait, run or have failed, in numbers."""
     return backlog_of(take_snapshot(using))
 
 
 def backlog_of(seen: Snapshot) -> Backlog:
-    """Do as :func:`backlog`."""
+    """Like :func:`backlog`, from a snapshot."""
     running = seen.running
     pending = waiting.count_pending(seen.alias)
     total = _exact_or_surveyed(seen, TaskStatus.PENDING, sum(pending.values()))

@@ -79,7 +79,7 @@ def reasons(task: Task, now: datetime) -> list[str]:
 
 
 def blocked_text(task: Task) -> str:
-    """Return what the task waits for, "" if it is not blocked."""
+    """Return a text about the key that the task waits for, "" if it is not blocked."""
     if task.status != TaskStatus.PENDING or not is_blocked(task.lane):
         return ""
     text = _("blocked: a task of its key %(key)s is running, or the key's rate allows no start yet")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -54,12 +55,12 @@ class Problem(Figures):
 
 
 def problems(*, using: str | None = None) -> list[Problem]:
-    """Return what is wrong, errors first, then what is good to know; texts are in the language that is active."""
+    """Return the problems, errors first and information last; texts are in the language that is active."""
     return problems_of(take_snapshot(using))
 
 
 def problems_of(seen: Snapshot, queues: list[QueueBacklog] | None = None) -> list[Problem]:
-    """Do as :func:`problems`; ``queues`` are those of the backlog, if it was read already."""
+    """Like :func:`problems`, from a snapshot; ``queues`` are those of the backlog, if it was read already."""
     rows = queues_of(seen) if queues is None else queues
     kinds = (
         _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _empty_pools(seen), _late(seen, rows),
@@ -95,7 +96,15 @@ def _unserved(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
         if queue.due:
             text = _("The queue “%(queue)s” has no executor (%(tasks)s due, the first for %(time)s).")
         advice = _("Start an executor that serves it: see --queues and --exclude-queues of starttask.")
+        if meant := served_name_like(seen, queue.name):
+            advice = _("Did you mean the queue “%s”? Otherwise, start an executor that serves it.") % meant
         yield Problem("queue_unserved", "error" if queue.due else "warning", text % values, advice, queue.name)
+
+
+def served_name_like(seen: Snapshot, queue: str) -> str | None:
+    """Return the queue of almost the same name that a live executor names; None if there is none."""
+    served = {name for executor in seen.alive for name in executor.queues or ()}
+    return next(iter(get_close_matches(queue, sorted(served), n=1, cutoff=0.75)), None)
 
 
 def _without_handler(seen: Snapshot) -> Iterator[Problem]:
@@ -169,7 +178,9 @@ def _late(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
         values["threads"] = threads_clause(seen, queue.name)
         if grows(seen, queue):
             text = _("The queue “%(queue)s” is late by %(time)s, and the lateness grows (%(tasks)s due). %(threads)s.")
-            advice = _("If threads are busy, start more executors or give them more threads; if not, see their log.")
+            advice = _("Start more executors, or give them more threads.")
+            if seen.idle_threads(queue.name):
+                advice = _("The log of the executors says why they do not claim these tasks.")
             yield Problem("late_and_growing", "error", text % values, advice, queue.name)
         else:
             text = _("The queue “%(queue)s” is late by %(time)s (%(tasks)s due). %(threads)s.")
@@ -252,10 +263,12 @@ def _lost(seen: Snapshot) -> Iterator[Problem]:
 def _clocks(seen: Snapshot) -> Iterator[Problem]:
     advice = _("Synchronize the clocks (NTP, chrony).")
     if abs(seen.host_ahead) > SKEW:
-        text = _("The clock of this host differs from the database's by %s.") % duration_text(seen.host_ahead)
-        yield Problem("clock_skew", "warning", text, advice)
+        text = _("The clock of this host is %s behind that of the database.")
+        if seen.host_ahead > SKEW:
+            text = _("The clock of this host is %s ahead of that of the database.")
+        yield Problem("clock_skew", "warning", text % duration_text(seen.host_ahead), advice)
     for executor in seen.executors:
-        ahead = executor.heartbeat_at - seen.now
+        ahead = executor.heartbeat_at - seen.time_by_now
         if ahead > SKEW:
             text = _("The last heartbeat of “%(name)s” lies %(time)s in the future: the database's clock was set back.")
             values = {"name": executor.name, "time": duration_text(ahead)}
@@ -264,7 +277,9 @@ def _clocks(seen: Snapshot) -> Iterator[Problem]:
     for executor in {executor.host: executor for executor in seen.alive}.values():
         ahead = executor.host_time - executor.heartbeat_at if executor.host_time else timedelta()
         if abs(ahead) > SKEW:
-            text = _("The clock of %(host)s, where “%(name)s” runs, differs from the database's by %(time)s.")
+            text = _("The clock of %(host)s, where “%(name)s” runs, is %(time)s behind that of the database.")
+            if ahead > SKEW:
+                text = _("The clock of %(host)s, where “%(name)s” runs, is %(time)s ahead of that of the database.")
             values = {"host": host_text(executor.host), "name": executor.name, "time": duration_text(ahead)}
             yield Problem("clock_skew", "warning", text % values, advice, executor.name)
 

@@ -83,7 +83,7 @@ def forecast(*, using: str | None = None) -> Forecast:
 
 
 def forecast_of(seen: Snapshot) -> Forecast:
-    """Do as :func:`forecast`."""
+    """Like :func:`forecast`, from a snapshot."""
     due = _due(seen)
     local = timezone.localtime(seen.now)
     today = local.replace(hour=0, minute=0, second=0, microsecond=0)

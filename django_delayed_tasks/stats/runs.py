@@ -159,7 +159,7 @@ def rates(last: timedelta = timedelta(hours=1), *, using: str | None = None) -> 
 
 
 def rates_of(seen: Snapshot, last: timedelta) -> list[Runs]:
-    """Do as :func:`rates`."""
+    """Like :func:`rates`, from a snapshot."""
     grain, since = period(seen.now, last, timedelta(days=2))
     rows = rollup.read(seen.alias, grain, since, ("biz_code", "outcome"))
     cells = _by_first(rows)
@@ -176,7 +176,7 @@ def series(last: timedelta = timedelta(hours=1), *, code: str | None = None, usi
 
 
 def series_of(seen: Snapshot, last: timedelta, code: str | None = None) -> list[Runs]:
-    """Do as :func:`series`."""
+    """Like :func:`series`, from a snapshot."""
     grain, since = period(seen.now, last)
     rows = rollup.read(seen.alias, grain, since, ("start", "outcome"), code=code)
     cells = _by_first(rows)
@@ -187,12 +187,12 @@ def series_of(seen: Snapshot, last: timedelta, code: str | None = None) -> list[
 
 
 def failures(last: timedelta = timedelta(hours=1), *, using: str | None = None) -> list[Failures]:
-    """Return what went wrong within about ``last`` before now, by code and error, the most frequent first."""
+    """Return the failures within about ``last`` before now, by code and error, the most frequent first."""
     return failures_of(take_snapshot(using), last)
 
 
 def failures_of(seen: Snapshot, last: timedelta) -> list[Failures]:
-    """Do as :func:`failures`."""
+    """Like :func:`failures`, from a snapshot."""
     grain, since = period(seen.now, last)
     condition = f"outcome IN ({', '.join(str(int(outcome)) for outcome in TROUBLES)})"
     rows = rollup.read(seen.alias, grain, since, ("biz_code", "error", "outcome"), condition, with_times=False)

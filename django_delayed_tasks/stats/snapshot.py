@@ -32,7 +32,7 @@ LATE = timedelta(seconds=5)
 
 @dataclass
 class Snapshot:
-    """What the database says of the tasks; each part is read when it is first asked for, and then kept."""
+    """A reading of the tasks' database; each part is read when it is first asked for, and then kept."""
 
     alias: str
 
@@ -44,19 +44,25 @@ class Snapshot:
     @cached_property
     def host_ahead(self) -> timedelta:
         """The time by which the clock of this host is ahead of the database's, to within the duration of a query."""
-        return self._reading[1]
+        agenda, before, after = self._reading
+        return min(after - agenda.now, before - agenda.now, key=abs)
 
     @cached_property
-    def _reading(self) -> tuple[Agenda, timedelta]:
-        """The agenda, and how far this host's clock was ahead of its time when it was read."""
+    def _reading(self) -> tuple[Agenda, datetime, datetime]:
+        """The agenda, and the time of this host before and after it was read."""
         before = clock.host_now()
         agenda = waiting.read_agenda(self.alias)
-        return agenda, min(clock.host_now() - agenda.now, before - agenda.now, key=abs)
+        return agenda, before, clock.host_now()
 
     @cached_property
     def now(self) -> datetime:
-        """The time of the database's clock."""
+        """The time of the database's clock when the agenda was read."""
         return self.agenda.now
+
+    @property
+    def time_by_now(self) -> datetime:
+        """The time of the database's clock at this moment; other readings may have taken seconds."""
+        return self.now + (clock.host_now() - self._reading[2])
 
     @cached_property
     def executors(self) -> list[Executor]:

@@ -70,7 +70,7 @@ class Table(NamedTuple):
 
 
 def without_addresses(page: str, *arguments: Any, **query: Any) -> str:
-    """Return no address: a terminal has none."""
+    """Return an empty address: a terminal has no links."""
     return ""
 
 

@@ -34,7 +34,7 @@ def duration_text(duration: timedelta) -> str:
 
 
 def past_text(when: datetime, now: datetime) -> str:
-    """Return what to say of a task that was given a time in the past, as by a wrong year; "" if it was not.
+    """Return a sentence about a task that was given a time in the past, as by a wrong year; "" if it was not.
 
     A time of the last minute is meant as now.
     """

@@ -53,7 +53,7 @@ def parse_span(text: str) -> timedelta:
 
 
 def parse_when(text: str) -> datetime | timedelta | None:
-    """Return what a text says of a moment: None for "now", a span from now, or an aware datetime.
+    """Return the moment in a text: None for "now", a span from now, or an aware datetime.
 
     A span may begin with "in" or "+", and one that ends with "ago" is in the past. A date and time without an offset is
     in the current time zone.

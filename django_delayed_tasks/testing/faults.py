@@ -50,7 +50,7 @@ class Fault:
         return original(argument)
 
     async def acall(self, original: Callable[[Any], Any], argument: Any) -> Any:
-        """Do as :meth:`call` with an async handler."""
+        """Like :meth:`call`, for an async handler."""
         return await original(argument)
 
 

@@ -62,7 +62,7 @@ def assert_idempotent(
 
 
 def _call_of(handler: Any) -> tuple[Callable[[Any], Any], str]:
-    """Return what calls the handler with one task, and its name."""
+    """Return the function that calls the handler with one task, and its name."""
     found = getattr(handler, "handler", handler)
     if isinstance(found, type) and issubclass(found, TaskHandler):
         found = found()

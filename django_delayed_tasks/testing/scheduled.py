@@ -59,7 +59,7 @@ def assert_scheduled(
         num: its number; None for any.
         when: its time, an aware datetime or a timedelta from now; None for any.
         within: how far its time may be from that; by default not at all for a datetime, a second for a timedelta.
-        biz_ext: its data, as JSON has them.
+        biz_ext: its data, as JSON has it.
 
     Raises:
         AssertionError: there is no such task; the message says what differs.

@@ -30,7 +30,7 @@ def parse(text: str) -> Trigger:
 
 
 def parse_stored(text: str) -> Trigger:
-    """Parse the text in a row: as :func:`parse`, but what is out of range, from an earlier release, is brought in.
+    """Parse the text in a row. Unlike :func:`parse`, bring values that an earlier release accepted into range.
 
     These are a larger ``limit``, and moments in the first and the last day of the calendar that databases have.
     """

@@ -170,6 +170,18 @@ def test_timeline(boss: Client) -> None:
     ]
 
 
+def test_timeline_of_runs_without_a_start(boss: Client) -> None:
+    """An executor that is gone may have run the first one, and what it knew is gone, too."""
+    owner = executor("web2")
+    row = task("1", create_time=NOW - 3 * HOUR, update_time=NOW - 3 * HOUR)
+    for outcome, hours in ((RunOutcome.LOST, 2), (RunOutcome.EXPIRED, 1)):
+        run("1", outcome, executor=owner.pk, started=None, finished=NOW - hours * HOUR)
+    assert [line for line in timeline_of(boss, row) if "Attempt" in line] == [
+        "2031-05-17 10:30:00 expired Attempt 1 did not run",
+        "2031-05-17 09:30:00 lost Attempt 1 on web2, which ended or lost its lease",
+    ]
+
+
 def test_timeline_of_a_task_that_was_changed_and_waits(boss: Client) -> None:
     row = task(create_time=NOW - HOUR)
     assert timeline_of(boss, row) == [

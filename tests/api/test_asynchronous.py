@@ -73,7 +73,7 @@ def test_each_has_a_namesake_with_the_same_arguments() -> None:
         assert inspect.iscoroutinefunction(function)
         assert inspect.signature(function) == inspect.signature(namesake)
         assert (function.__name__, function.__module__) == (name, asynchronous.__name__)
-        assert function.__doc__ == f"Do as :func:`{name[1:]}`, from a coroutine."
+        assert function.__doc__ == f"Like :func:`{name[1:]}`, to be awaited."
 
 
 def test_every_function_for_tasks_has_one() -> None:

@@ -89,3 +89,10 @@ def test_any_other_error_is_raised() -> None:
     late(600)
     with connection.execute_wrapper(broken), pytest.raises(OperationalError, match="disk"):
         told()
+
+
+def test_the_queue_that_was_probably_meant_is_named() -> None:
+    executor(queues=["mail"])
+    late(600, "mial")
+    [message] = [message for message in checks.run_checks(databases=["default"]) if "mial" in message.msg]
+    assert message.hint == "Did you mean the queue “mail”? Otherwise, start an executor that serves it."

@@ -8,7 +8,7 @@ from django.db import connection, connections, transaction
 from django_delayed_tasks import clock, pause_queue, stats
 from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import ExecutorStatus
+from django_delayed_tasks.states import ExecutorStatus, TaskStatus
 from django_delayed_tasks.stats import findings as module
 from django_delayed_tasks.stats.snapshot import Snapshot
 from django_delayed_tasks.store.sql.transactions import oldest_transaction
@@ -61,6 +61,14 @@ def test_a_queue_without_an_executor() -> None:
     assert ("queue_unserved", "error", "mail") not in kinds()
 
 
+def test_a_queue_whose_name_is_misspelled() -> None:
+    executor(queues=["mail", "shop"], codes=[CODE])
+    late(queue="mial")
+    [problem] = stats.problems()
+    assert (problem.kind, problem.subject) == ("queue_unserved", "mial")
+    assert problem.advice == "Did you mean the queue “mail”? Otherwise, start an executor that serves it."
+
+
 def test_a_code_that_waits_and_has_no_handler() -> None:
     executor(codes=["other"])
     late(by=timedelta(seconds=30))
@@ -101,7 +109,20 @@ def test_late_and_growing() -> None:
     take_survey("default")
     assert kinds() == [("late", "warning", "mail")]
     with clock.frozen_at(NOW + 5 * MINUTE):
-        assert kinds() == [("late_and_growing", "error", "mail")]
+        [problem] = stats.problems()
+    assert (problem.kind, problem.level, problem.subject) == ("late_and_growing", "error", "mail")
+    assert problem.advice == "The log of the executors says why they do not claim these tasks."
+
+
+def test_late_and_growing_because_all_threads_are_busy() -> None:
+    web = executor(codes=[CODE], expires_at=NOW + HOUR, threads=1)
+    task("running", status=TaskStatus.RUNNING, executor=web.pk)
+    late()
+    take_survey("default")
+    with clock.frozen_at(NOW + 5 * MINUTE):
+        [problem] = [problem for problem in stats.problems() if problem.kind == "late_and_growing"]
+    assert "The only thread is busy" in problem.text
+    assert problem.advice == "Start more executors, or give them more threads."
 
 
 def test_late_and_catching_up() -> None:
@@ -140,9 +161,10 @@ def test_clock_skew(monkeypatch: pytest.MonkeyPatch) -> None:
     [problem] = stats.problems()
     assert (problem.kind, problem.subject) == ("clock_skew", "web1")
     seen = Snapshot("default")
-    seen.__dict__["host_ahead"] = timedelta(seconds=90)
-    texts = [problem.text for problem in module.problems_of(seen)]
-    assert "The clock of this host differs from the database's by 1 min 30 s." in texts
+    for seconds, text in ((90, "1 min 30 s ahead of"), (-90, "1 min 30 s behind")):
+        seen.__dict__["host_ahead"] = timedelta(seconds=seconds)
+        texts = [problem.text for problem in module.problems_of(seen)]
+        assert f"The clock of this host is {text} that of the database." in texts
 
 
 def test_the_time_that_other_readings_take_is_no_clock_skew() -> None:
@@ -152,14 +174,24 @@ def test_the_time_that_other_readings_take_is_no_clock_skew() -> None:
         assert seen.host_ahead == timedelta()
 
 
-def test_the_clock_of_an_executors_host_differs() -> None:
-    executor("web1", heartbeat_at=NOW, host_time=NOW - timedelta(seconds=90), host="h1 (ab-1)", codes=[CODE])
-    executor("web2", heartbeat_at=NOW, host_time=NOW - timedelta(seconds=90), host="h1 (ab-1)", codes=[CODE])
+def test_a_heartbeat_after_the_first_reading_is_no_clock_skew() -> None:
+    seen = Snapshot("default")
+    assert seen.agenda
+    executor("web1", heartbeat_at=NOW + timedelta(seconds=3), codes=[CODE])
+    with clock.frozen_at(NOW + timedelta(seconds=4)):
+        assert [problem.kind for problem in module.problems_of(seen)] == []
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(90, "1 min 30 s ahead of"), (-90, "1 min 30 s behind")])
+def test_the_clock_of_an_executors_host_differs(seconds: int, text: str) -> None:
+    wrong = NOW + timedelta(seconds=seconds)
+    executor("web1", heartbeat_at=NOW, host_time=wrong, host="h1 (ab-1)", codes=[CODE])
+    executor("web2", heartbeat_at=NOW, host_time=wrong, host="h1 (ab-1)", codes=[CODE])
     executor("web3", heartbeat_at=NOW, host_time=NOW - timedelta(seconds=1), host="h2 (ab-1)", codes=[CODE])
     executor("web4", heartbeat_at=NOW, host_time=None, host="h3 (ab-1)", codes=[CODE])
     [problem] = stats.problems()
     assert problem.kind == "clock_skew"
-    assert problem.text == "The clock of h1, where “web2” runs, differs from the database's by 1 min 30 s."
+    assert problem.text == f"The clock of h1, where “web2” runs, is {text} that of the database."
 
 
 def test_only_some_of_a_kind() -> None:

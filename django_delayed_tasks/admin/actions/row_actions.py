@@ -52,7 +52,7 @@ class Keys:
 
     @classmethod
     def read(cls, request: HttpRequest) -> "Keys":
-        """Return the keys that the request says."""
+        """Return the keys in the request."""
         given = [request.POST.get(name, "") for name in cls.__slots__]
         if not all(map(KEY.fullmatch, given)):
             raise BadRequest("the keys of the action are no numbers")

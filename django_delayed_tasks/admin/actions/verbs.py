@@ -36,7 +36,7 @@ class Action:
     asks_from: int | None
 
     def asked(self, count: int, rows: Sequence[Any]) -> Question:
-        """Return what the user is asked before it is done to ``count`` rows."""
+        """Return the question to the user before it is done to ``count`` rows."""
         return Question(self.question, self.yes, self.effect, count, rows)
 
     def method(self, label: Any, permission: str) -> Any:

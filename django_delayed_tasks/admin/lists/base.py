@@ -168,7 +168,7 @@ def in_sight(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
 
 def page_context(page: "admin.ModelAdmin[Any]", request: HttpRequest, title: str) -> dict[str, Any]:
-    """Return what Django's template of a list needs to show a page that is not a list of rows."""
+    """Return the context for Django's template of a list, for a page that is not a list of rows."""
     return {
         **page.admin_site.each_context(request),
         "title": title,

@@ -112,7 +112,7 @@ def _column(number: int, count: int, bar: Bar, legend: Sequence[Key], text: Text
 
 
 def _hover(number: int, width: float, lines: Sequence[str], drawn: str = "") -> SafeString:
-    """Return what is drawn of a column, under a rectangle that shows these lines while the pointer is on it."""
+    """Return the drawing of a column, under a rectangle that shows these lines while the pointer is on it."""
     title = escape("\n".join(lines))
     return mark_safe(_COLUMN.format(drawn, width * number, TOP, width, BOTTOM - TOP, title))
 

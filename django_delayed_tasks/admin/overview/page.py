@@ -71,7 +71,7 @@ class OverviewAdmin(OnePageAdmin[Overview]):
         return response
 
     def problems_view(self, request: HttpRequest) -> HttpResponse:
-        """Return what is wrong, as the banner of other pages."""
+        """Return the problems, as the banner of other pages."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         found = [problem for problem in stats.problems(using=settings.DATABASE) if problem.level != "info"]

@@ -35,7 +35,7 @@ class Summary:
 
 
 def summary_of(admin: Any, task: Task) -> Summary:
-    """Return what the page of this task says of it."""
+    """Return the summary at the top of this task's page."""
     now, site = database_now(task), admin.admin_site.name
     return Summary(
         badge=admin.badge(task),

@@ -102,7 +102,7 @@ class AgendaReader:
         return self.scans.seconds_until_next(self.is_idle)
 
     def _known(self) -> KnownLevels | None:
-        """Return what the next reading starts from; None if it is to be a full scan."""
+        """Return the levels from which the next reading starts; None if it is to be a full scan."""
         last, began = self._last, self._last_began
         if last is None or not self.scans.seconds_until_next(self.is_idle):
             return None

@@ -111,7 +111,7 @@ class Lane:
         self._passed |= dict.fromkeys(claims, clock.monotonic() + 1.0)
 
     def without_passed(self, found: Found) -> Found:
-        """Return what was found, without the tasks that are left alone, and those that get a slot at this moment."""
+        """Return the tasks that were found, without those that are left alone or get a slot at this moment."""
         reserved = self.stock.reserved()
         return {
             place: [task for task in tasks if task.claim not in self._passed and task.claim not in reserved]

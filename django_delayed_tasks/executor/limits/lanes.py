@@ -109,7 +109,7 @@ class Lanes:
         if clock.monotonic() >= self._search_at:
             self._search()
         due = [lane for lane in self._lanes.values() if lane.open or lane.freed]
-        # Before the room is looked at, so that no end of a run is missed.
+        # Set this before reading the room: the end of a run in between would be missed.
         self._held.wake_lanes_when_thread_frees = True
         seconds = [self._serve(lane) for lane in sorted(due, key=lambda lane: (-lane.priority, lane.served_at))]
         self.lacking = {lane.code for lane in due if self.room.of(lane.handler) <= 0}

@@ -86,7 +86,7 @@ def take_survey(alias: str) -> None:
 
 
 def report(current: Survey, busiest: Counter[str]) -> dict[str, Any]:
-    """Return what a survey has shown, as it is stored: counts by status, code and queue, and by due time."""
+    """Return the result of a survey, as it is stored: counts by status, code and queue, and by due time."""
     recurring = project(list(current.recurring.values()), current.began)
     sizes = Counter({code: times.total() for code, times in current.due.items()})
     sizes.update({code: times.total() for code, times in recurring.items()})

@@ -31,7 +31,7 @@ JSON = "application/json"
 
 
 class Page(NamedTuple):
-    """An answer."""
+    """The response to one request: status, content type and body."""
 
     code: int
     kind: str
@@ -92,7 +92,7 @@ def _remove_socket(path: Path) -> None:
 
 
 class _BoundedMixIn(ThreadingMixIn):
-    """Connections that are few, and do not stay: anyone may open them, and keep sending a byte now and then."""
+    """A bound on connections, in number and in time: any client may open one and send a byte now and then."""
 
     daemon_threads = True
     block_on_close = False
@@ -180,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE
 
     def version_string(self) -> str:
-        """Return what the header ``Server`` says: no versions."""
+        """Return the value of the header ``Server``, which names no versions."""
         return "django-delayed-tasks"
 
     def do_GET(self) -> None:

@@ -38,7 +38,7 @@ class ProbeTarget(Protocol):
     """The interface of what is probed: an executor, or a supervisor for all of its executors."""
 
     def status(self) -> Status:
-        """Return how it is."""
+        """Return its status."""
 
     def metrics(self, format: "Format") -> bytes:
         """Return its metrics."""
@@ -134,7 +134,7 @@ class ProbedExecutor:
         self._executor = executor
 
     def status(self) -> Status:
-        """Return how it is: not live when it must be restarted, and ready while it may claim tasks."""
+        """Return its status: not live when it must be restarted, and ready while it may claim tasks."""
         executor = self._executor
         details = {"name": executor.options.name, "executor": executor.lease.executor}
         is_live = executor.health.is_live

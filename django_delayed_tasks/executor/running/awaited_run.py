@@ -24,7 +24,7 @@ async def arun(
     max_rescues: int | None,
     running: CurrentRun,
 ) -> RunEnd:
-    """Do as :func:`run` with an async handler; only its call, ``running.call``, can be cancelled.
+    """Run an async handler like :func:`run`; only its call, ``running.call``, can be cancelled.
 
     Receivers of signals, and what follows a failure, may query the database. They are called in the thread that does
     so for coroutines.

@@ -102,7 +102,7 @@ class AwaitedRuns:
         return error is None
 
     async def _postpone(self, performer: "Performer", running: CurrentRun) -> None:
-        """Release the tasks of a run that cannot connect, and wait with what was lent to them until others can."""
+        """Release the tasks of a run that cannot connect, and keep their resources until a connection can be opened."""
         lent = performer.released(running)
         self._leave_slot(running)
         try:

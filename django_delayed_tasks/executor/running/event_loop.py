@@ -106,7 +106,7 @@ class EventLoop:
         self._asked = None
 
     def current_task(self) -> "asyncio.Task[Any] | None":
-        """Return what the loop executes at the moment; to be called in another thread."""
+        """Return the asyncio task that the loop executes at the moment; to be called in another thread."""
         return asyncio.current_task(self._loop) if self._loop else None
 
     def stack(self) -> str:
@@ -137,7 +137,7 @@ def _end_forked_children(loop: Any) -> None:
 
 
 def _step(callback: Callable[..., object], *args: Any) -> None:
-    """Do as :func:`in_one_process` with a step of a coroutine.
+    """Like :func:`in_one_process`, for a step of a coroutine.
 
     From Python 3.14 on, such a step ends with RuntimeError in a child, where no loop runs; what it raised is the
     context of that.

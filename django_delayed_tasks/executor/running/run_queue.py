@@ -96,7 +96,7 @@ class RunQueue:
         self._put(batches, self._batches)
 
     def put_permitted(self, tasks: Iterable[ClaimedTask]) -> None:
-        """Do as :meth:`put` with tasks that hold permits."""
+        """Like :meth:`put`, for tasks that hold permits."""
         self._put(([task] for task in tasks), self._permitted)
 
     def put_alone(self, tasks: Batch) -> None:

@@ -52,7 +52,7 @@ class Performer:
         self._clock = database_clock
 
     def work(self, thread: CrewThread[CurrentRun], running: CurrentRun) -> None:
-        """Do as :meth:`perform`, in a clean context, if this thread has a connection.
+        """Like :meth:`perform`, in a clean context, if this thread has a connection.
 
         A handler that has begun may have had effects outside of the database: so it is not called without.
         """
@@ -77,7 +77,7 @@ class Performer:
         self._note_end(running, end)
 
     async def aperform(self, running: CurrentRun) -> None:
-        """Do as :meth:`perform` with an async handler."""
+        """Like :meth:`perform`, for an async handler."""
         tasks = running.tasks
         is_due = await ahold_until_due(tasks, self._clock)
         may_begin = running.begin()
@@ -188,7 +188,7 @@ def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
 
 
 async def ahold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
-    """Do as :func:`hold_until_due` on the event loop."""
+    """Like :func:`hold_until_due`, on the event loop."""
     if (due := _due(tasks)) is None:
         return True
     deadline = clock.monotonic() + 2 * MAX_HOLD

@@ -78,7 +78,7 @@ class Command(SteadyCommand):
 
 
 def _found(seen: Snapshot, given: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Return what is wrong, and what was measured and is not."""
+    """Return the problems, and the measured values that are none."""
     queues = [
         queue
         for queue in queues_of(seen)
@@ -142,7 +142,7 @@ def _limited(limited: list[Limited], now: datetime, most: float | None) -> Itera
 
 
 def _how_late(queues: list[QueueBacklog], limited: list[Limited], most: float) -> Iterator[str]:
-    """Yield what was measured and is no reason for alarm."""
+    """Yield the measured values that are no reason for alarm."""
     latency = max((queue.latency for queue in queues if queue.is_late), default=timedelta())
     text = _("the latest task is late by %(time)s (limit %(limit)s s)")
     if not latency:

@@ -99,7 +99,7 @@ def _of_one(parser: ArgumentParser) -> None:
 def _of_add(parser: ArgumentParser) -> None:
     _of_one(parser)
     parser.add_argument("--when", type=when, metavar="WHEN", help=f"{WHEN} (default now)")
-    parser.add_argument("--data", type=data, metavar="JSON", help="the task's data; - reads them from standard input")
+    parser.add_argument("--data", type=data, metavar="JSON", help="the task's data; - reads it from standard input")
     parser.add_argument("--queue", default="", help="its queue (default: that of its handler)")
     parser.add_argument("--priority", type=int, help="from -100 to 100 (default: that of its handler)")
     parser.add_argument("--trigger", help='makes it recur: "Cron(\'0 3 * * *\')", "Interval(minutes=5)"')

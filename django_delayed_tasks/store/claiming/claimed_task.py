@@ -102,7 +102,7 @@ class ClaimedTask:
         return self._answer
 
     async def acancel_requested(self) -> bool:
-        """Do as :attr:`cancel_requested` in a coroutine."""
+        """Like :attr:`cancel_requested`, to be awaited."""
         return await sync_to_async(lambda: self.cancel_requested)()
 
     def check_claim(self) -> None:
@@ -117,7 +117,7 @@ class ClaimedTask:
             raise ClaimLost(f"{self}: the claim is gone")
 
     async def acheck_claim(self) -> None:
-        """Do as :meth:`check_claim` in a coroutine."""
+        """Like :meth:`check_claim`, to be awaited."""
         await sync_to_async(self.check_claim)()
 
     def progress(self, fraction: float, note: str = "") -> None:
@@ -210,7 +210,7 @@ def forget_extra(task: ClaimedTask) -> None:
 
 
 def forget_what_was_read(task: ClaimedTask) -> None:
-    """Parse the task's data again on the next access: a run that was undone may have changed them."""
+    """Parse the task's data again on the next access: a run that was undone may have changed it."""
     task._parsed = UNCHANGED
 
 
@@ -227,12 +227,12 @@ def _parsed(data: Any) -> Any:
 
 
 def stored_data(task: ClaimedTask) -> str | None:
-    """Return the task's data as JSON text, as they are stored."""
+    """Return the task's data as JSON text, as it is stored."""
     return task._data if isinstance(task._data, str | None) else json.dumps(task._data)
 
 
 def take_report(task: ClaimedTask) -> Report | None:
-    """Return what the run has reported since the last call; for the executor's thread that writes reports."""
+    """Return the run's report since the last call, or None; for the executor's thread that writes reports."""
     report, task._report = task._report, None
     return report
 

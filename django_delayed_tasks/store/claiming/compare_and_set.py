@@ -95,7 +95,7 @@ def _take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]
 
 
 def _take_unlocked(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:
-    """Do as :func:`take`, but leave out rows that other transactions have locked."""
+    """Take tasks like :func:`take`, but leave out rows that other transactions have locked."""
 
     def write(cursor: CursorWrapper) -> set[Claim]:
         cursor.execute(

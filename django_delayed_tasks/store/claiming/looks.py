@@ -89,7 +89,7 @@ def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels, way: "_Wa
 
 
 def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> _LookResult:
-    """Return what these rows of (kind, lane, queue, priority, moment) say.
+    """Return the result that these rows of (kind, lane, queue, priority, moment) stand for.
 
     1 is a known level, 2 a stranger; the current time comes last.
     """

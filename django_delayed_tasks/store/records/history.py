@@ -147,7 +147,7 @@ def _kept(data: str | None, keeps: KeepsData) -> str | None:
 def record_without_run(cursor: CursorWrapper, condition: str, outcome: RunOutcome, now: str, error: str = "") -> None:
     """Write a history row for each task under ``condition`` that ends without a run.
 
-    The row keeps the task's data: no run has read them.
+    The row keeps the task's data: no run has read it.
     """
     cursor.execute(
         f"INSERT INTO {RUN} ({COLUMNS}) SELECT {OF_TASK}, t.when_time, {int(outcome)}, NULL, {now}, NULL, %s, NULL,"

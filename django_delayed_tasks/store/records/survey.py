@@ -100,7 +100,7 @@ class Survey:
 
 
 def read_portion(alias: str, began: datetime, after: int, size: int) -> Portion:
-    """Return what the next ``size`` tasks with primary keys above ``after`` are."""
+    """Return the counts of the next ``size`` tasks with primary keys above ``after``."""
     ends = read_rows(alias, f"SELECT id FROM {TASK} WHERE id > {after:d} ORDER BY id LIMIT 1 OFFSET {size - 1:d}")
     last = int(ends[0][0]) if ends else None
     part = f"id > {after:d}" if last is None else f"id > {after:d} AND id <= {last:d}"
@@ -152,7 +152,7 @@ def write(alias: str, taken_at: datetime, data: Mapping[str, Any]) -> None:
 
 
 def read(alias: str) -> Overview | None:
-    """Return what the latest survey has shown; None if there was none."""
+    """Return the result of the latest survey; None if there was none."""
     return Overview.objects.using(alias).filter(name=NAME).first()
 
 

@@ -76,7 +76,7 @@ def free_tokens(alias: str, pool: str, period: timedelta, count: int) -> FreeTok
 
 
 def free_growing(alias: str, pool: str, starts: int, period: timedelta, count: int, is_shaped: bool) -> FreeTokens:
-    """Do as :func:`free_tokens` in a pool that has only as many as were needed so far, ``starts`` at most.
+    """Like :func:`free_tokens`, for a pool that has only the tokens that were needed so far, ``starts`` at most.
 
     ``is_shaped``: whether ``starts`` and ``period`` have been applied to the tokens that are there.
     """
@@ -140,7 +140,7 @@ def _look(alias: str, pool: str, count: int) -> list[Row]:
 
 def add_missing(alias: str, pool: str, names: Collection[str]) -> None:
     """Create resources of these names, which are free; one that exists already is left as it is."""
-    # Free since now, and not since ever: otherwise housekeeping might delete them at once, as long unused.
+    # Mark them as free from now on: with an older time, housekeeping would delete them as unused.
     now: Any = RawSQL(dialect_of(connections[alias]).now, [], output_field=DateTimeField())
     rows = [Resource(pool=pool, name=name, version=1, busy_before=now) for name in sorted(names)]
     for some in portions(rows):

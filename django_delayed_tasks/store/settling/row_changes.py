@@ -88,7 +88,7 @@ def _left_data(dialect: Dialect, settlement: Settlement) -> tuple[str, list[Any]
 
 
 def _recur(dialect: Dialect, settlement: Settlement) -> Assignments:
-    """Do as :func:`_again`, but keep the last run's error for people to see."""
+    """Like :func:`_again`, but keep the last run's error for people to see."""
     return _again(dialect, settlement) | {"last_error": ("%s", [settlement.error])}
 
 

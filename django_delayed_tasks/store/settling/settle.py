@@ -135,7 +135,7 @@ def _settle_locked(
 
 
 def _settle_unlocked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> SettleResult:
-    """Do as :func:`_settle_locked`, but leave rows that other transactions have locked as they are."""
+    """Settle like :func:`_settle_locked`, but leave rows that other transactions have locked as they are."""
     dialect = dialect_of(connections[alias])
     claims = [settlement.claim for settlement in settlements]
     found = _lock(cursor, dialect, claims, dialect.skip_locked)
@@ -235,7 +235,7 @@ def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
 
 
 def _end(one: Settlement) -> End:
-    """Return what the history says of a settlement."""
+    """Return the end that the history records for a settlement."""
     return End(
         *one.claim, int(one.outcome), one.started, one.finished, one.result, one.error, _path(one.exception),
         keeps_data(one), one.stood_for,
@@ -247,7 +247,7 @@ def _path(exception: BaseException | None) -> str | None:
 
 
 def _ends(settlements: Sequence[Settlement]) -> Ends:
-    """Return what :func:`_end` says of each of them, by column: making a value for each costs more than the rest."""
+    """Return the :func:`_end` of each of them, by column: making a value for each costs more than the rest."""
     return Ends(
         [one.claim.id for one in settlements],
         [one.claim.version for one in settlements],

@@ -31,7 +31,7 @@ class Settlement(NamedTuple):
         once: whether the identity is remembered as one that has been done.
         stood_for: the time that the run of a recurring task was for, if it is not the row's.
         exception: what ended the run, for the log and for hooks; of it, only the path of its class is written.
-        keep_data: whether the history keeps the task's data if the task is gone; None: if the run failed and they are
+        keep_data: whether the history keeps the task's data if the task is gone; None: if the run failed and it is
             small. So do those of a failed run with True whose task remains.
     """
 

@@ -28,7 +28,7 @@ _waiting: set[int] = set()
 
 
 class Cluster(Enum):
-    """The kinds of clusters: the variable of a session that decides whether its transactions wait, and its value.
+    """A kind of cluster, with the session variable and its value that make transactions wait for other nodes.
 
     ``also_waits`` is the value for a session that may have one already which lets it wait for more.
     """

@@ -181,7 +181,7 @@ class OfThread:
             refresh()
 
     def test_of(self, connection: BaseDatabaseWrapper) -> Callable[[BaseDatabaseWrapper], bool]:
-        """Return what a connection must pass to be kept: one to another database, such as a replica, need not write."""
+        """Return the test that a kept connection must pass: one to another database, as a replica, need not write."""
         return works if connection.alias == self._alias else _answers
 
     def tidy(self, who: object = "a handler") -> None:
@@ -291,19 +291,19 @@ def _prepare_nothing(connection: BaseDatabaseWrapper) -> None:
 
 
 def tidy_after(who: object) -> None:
-    """Do as :meth:`OfThread.tidy` with the connections that this thread keeps, if it is one of this package's."""
+    """Tidy the connections of this thread, if it is one of this package's; see :meth:`OfThread.tidy`."""
     if own := _of_thread.get(get_ident()):
         own.tidy(who)
 
 
 def end_transactions_of(who: object) -> None:
-    """Do as :meth:`OfThread.end_transactions` with the connections of this thread, if it is one of this package's."""
+    """End the transactions of this thread, if it is one of this package's; see :meth:`OfThread.end_transactions`."""
     if own := _of_thread.get(get_ident()):
         own.end_transactions(who)
 
 
 def refuse_left_open(but: str | None = None) -> None:
-    """Do as :meth:`OfThread.refuse_left_open`, if this thread is one of this package's."""
+    """Like :meth:`OfThread.refuse_left_open`, if this thread is one of this package's."""
     if (own := _of_thread.get(get_ident())) and own.used:
         own.refuse_left_open(but)
 
@@ -450,7 +450,7 @@ def _begin_in_one_statement(connection: BaseDatabaseWrapper) -> None:
 
 
 def record_nothing(connection: BaseDatabaseWrapper) -> None:
-    """Let a connection not remember its statements, as it would with DEBUG, in a thread that never ends."""
+    """Turn off the query log that DEBUG enables: in a thread that never ends it would grow."""
     connection.queries_log = deque(maxlen=0)
 
 

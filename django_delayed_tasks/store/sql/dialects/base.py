@@ -197,7 +197,7 @@ class Dialect:
         return self.by_column(columns, list(zip(*rows, strict=True)))
 
     def by_column(self, columns: Sequence[Column], of_columns: Sequence[Sequence[Any]]) -> SentRows:
-        """Do as :meth:`rows` with the values of each column.
+        """Like :meth:`rows`, from the values of each column.
 
         Moments are given as datetimes. A simple value that is the same in all rows is written into the statement, as
         for most columns of most batches.
