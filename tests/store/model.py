@@ -134,8 +134,9 @@ class Model:
         live = self.live
         if live is None or live.status != TaskStatus.PENDING:
             return False
-        wanted = live.wanted if live.wanted.trigger else live.wanted._replace(when=min(live.wanted.when, now))
-        self.live = Live(wanted, now, version=live.version + 1)
+        is_retry = live.attempts > 0 and live.wanted.when <= now
+        wanted = live.wanted if live.wanted.trigger or is_retry else live.wanted._replace(when=now)
+        self.live = Live(wanted, now, version=live.version + 1, attempts=int(is_retry))
         return True
 
     def forget(self) -> bool:

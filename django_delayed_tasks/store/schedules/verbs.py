@@ -217,14 +217,18 @@ def _touched(dialect: Dialect, changes: str) -> str:
 
 def _due_now(dialect: Dialect) -> SQL:
     now = dialect.now
-    # A recurring task keeps its next time: this is an extra run.
-    is_early = f"when_time > {now} AND trigger_text IS NULL"
-    sooner = f"when_time = CASE WHEN {is_early} THEN {now} ELSE when_time END, claim_at = {now}"
-    return _touched(dialect, f"{sooner}, {RESET_COUNTS}"), []
+    # A recurring task keeps its next time: this is an extra run. So does a retry, which belongs to a run that was in
+    # time: with the one attempt that is left to it, it is not asked again whether it is too late.
+    attempts = f"CASE WHEN attempts > 0 AND when_time <= {now} THEN 1 ELSE 0 END"
+    is_now = f"trigger_text IS NULL AND (attempts = 0 OR when_time > {now})"
+    when = f"CASE WHEN {is_now} THEN {now} ELSE when_time END"
+    # In this order, for MySQL, which sees the values already assigned.
+    changes = {"attempts": attempts, "when_time": when, "claim_at": now, "rescues": "0", "last_error": "''"}
+    return _touched(dialect, ", ".join(f"{column} = {value}" for column, value in changes.items())), []
 
 
 RUN_NOW: Final = Verb(_due_now, _accepting(PENDING))
-"""Pending tasks may be claimed now, with their attempt counters reset."""
+"""Pending tasks may be claimed now, with their attempt counters reset; of a retry's attempts, one is left."""
 
 
 def postponing(offset: timedelta) -> Verb:

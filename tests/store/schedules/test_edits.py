@@ -92,12 +92,19 @@ class TestVerbs:
         assert (after.biz_ext, after.queue, after.priority) == ({"a": 1}, "mail", 3)
         assert is_fresh(after, task)
 
-    def test_run_now_keeps_a_time_that_has_passed(self) -> None:
+    def test_run_now_of_a_retry_keeps_its_time_and_one_attempt(self) -> None:
+        """A first attempt would be too late for a handler with ``max_lateness``."""
         task = backing_off()
         assert RUN_NOW.to_seen(ALIAS, [seen(task)]) == {task.pk: TaskStatus.PENDING}
         after = present()
-        assert (after.when, after.claim_at) == (NOW - HOUR, NOW)
+        assert (after.when, after.claim_at, after.attempts) == (NOW - HOUR, NOW, 1)
+        after.attempts = 0
         assert is_fresh(after, task)
+
+    def test_run_now_of_an_overdue_task_that_has_not_begun(self) -> None:
+        task = waiting(NOW - HOUR)
+        assert RUN_NOW.to_seen(ALIAS, [seen(task)]) == {task.pk: TaskStatus.PENDING}
+        assert (present().when, present().claim_at) == (NOW, NOW)
 
     @pytest.mark.parametrize(
         ("when", "by", "expected"),
