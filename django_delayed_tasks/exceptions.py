@@ -68,6 +68,10 @@ class ClaimLost(TaskException):
     """This run's claim is gone: the task was taken from it and may be running elsewhere."""
 
 
+class CutOff(TaskException):
+    """A run was cut off, but did not fail; this is never raised, but names the reason in the history."""
+
+
 class TaskCancelled(TaskException):
     """A task was cancelled; this is never raised, but names the reason in the result of a function task."""
 

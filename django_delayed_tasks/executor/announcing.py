@@ -38,7 +38,7 @@ def claimed(tasks: Collection[ClaimedTask], began: float) -> None:
 def reaped(alias: str, taken: Collection[ReapedTask]) -> None:
     """Announce tasks that were taken from dead executors."""
     tally_of(alias).count_lost(taken)
-    if signals.tasks_reaped.receivers:
+    if taken and signals.tasks_reaped.receivers:
         codes, executors = Counter(one.biz_code for one in taken), Counter(one.executor for one in taken)
         _send(signals.tasks_reaped, None, codes=dict(codes), executors=dict(executors))
 

@@ -128,6 +128,7 @@ class Executor:
         try:
             self.recurrences.declare()
             self.housekeeping.reap()
+            self.housekeeping.refresh_peers()
             registered()
         except BaseException:
             self.failures.finish(1.0)
@@ -168,6 +169,7 @@ class Executor:
             loop.stop()
         self.queue.close()
         self.workers.finish(deadline - clock.monotonic())
+        self._cut_off()
         self.awaited.finish(deadline - clock.monotonic())
         is_settled = self.settler.finish(max(GRACE, deadline - clock.monotonic()))
         for loop in (self._reporting, self._watching, self._housekeeping, self._beating):
@@ -177,6 +179,12 @@ class Executor:
         meter.unwatch(self.activity)
         announcing.stopped(self.lease.executor, self.options, is_clean)
         return is_clean
+
+    def _cut_off(self) -> None:
+        """Take the tasks from runs whose transactions would keep what follows from being written, and end these."""
+        for thread in [*self.workers.threads, *self.workers.lost()]:
+            if (running := thread.job) and thread.own.blocks_writers() and running.abandon():
+                thread.own.cut_off()
 
     def _left_behind(self) -> int:
         """Log the tasks that are left behind, and return their number.

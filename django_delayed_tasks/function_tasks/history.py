@@ -5,7 +5,9 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from django_delayed_tasks.exceptions import ClaimLost, TaskCancelled, TaskExpired
+from django.db.models import QuerySet
+
+from django_delayed_tasks.exceptions import ClaimLost, CutOff, TaskCancelled, TaskExpired
 from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -18,6 +20,7 @@ MAX_RUNS = 1000
 LIVE = ("id", "biz_code", "biz_num", "biz_ext", "queue", "priority", "status", "version", "attempts", "rescues",
         "executor", "update_time", "expires_at", "once", "claim_at", "last_error")  # fmt: skip
 
+_CUT_OFF = path_of(CutOff)
 _MEANING = {
     RunOutcome.CANCELLED: path_of(TaskCancelled),
     RunOutcome.EXPIRED: path_of(TaskExpired),
@@ -41,7 +44,7 @@ class Life(NamedTuple):
 
     Attributes:
         task: its row, if there still is one.
-        runs: its runs since it got its schedule, the oldest first.
+        runs: its runs since it got its schedule, without those that were cut off, the oldest first.
         purged: the number of attempts before these, of which the history has nothing any more.
     """
 
@@ -86,11 +89,7 @@ class Life(NamedTuple):
         """For each run that failed, the path of the class of its exception, and the traceback or another text."""
         if self.failed is not None:
             return [(path_of(Exception), self.failed.last_error)]
-        return [
-            (run.exception or _MEANING.get(RunOutcome(run.outcome), path_of(Exception)), run.error)
-            for run in self.runs
-            if run.outcome not in WENT_WELL
-        ]
+        return [(_exception_of(run), run.error) for run in self.runs if run.outcome not in WENT_WELL]
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -103,11 +102,24 @@ class Life(NamedTuple):
         return [_UNKNOWN] * self.purged + [Attempt(str(executor or ""), started) for executor, started in made]
 
 
+def _exception_of(run: TaskRun) -> str:
+    if run.exception and run.exception != _CUT_OFF:
+        path: str = run.exception
+        return path
+    return _MEANING.get(RunOutcome(run.outcome), path_of(Exception))
+
+
+def _runs_of(alias: str, task_id: int) -> "QuerySet[TaskRun]":
+    """Return the runs of a task, latest first, without those that were cut off: they are no attempts."""
+    runs = TaskRun.objects.using(alias).filter(task_id=task_id)
+    return runs.exclude(outcome=RunOutcome.LOST, exception=_CUT_OFF).order_by("-id")
+
+
 def read_life(alias: str, task_id: int) -> Life | None:
     """Return all that is known of the function task with this primary key, present or past; None if there is none."""
     for _ in range(10):  # a run may end between the two reads
         task = Task.objects.using(alias).filter(pk=task_id).only(*LIVE).first()
-        latest = list(TaskRun.objects.using(alias).filter(task_id=task_id).order_by("-id")[:MAX_RUNS])
+        latest = list(_runs_of(alias, task_id)[:MAX_RUNS])
         if not _has_changed_between(task, latest):
             break
     row: Any = task or (latest[0] if latest else None)
@@ -132,7 +144,7 @@ def read_success(alias: str, **known: Any) -> Success | None:
 
 def read_runs(alias: str, task_id: int, count: int, before_version: int) -> list[TaskRun]:
     """Return the latest ``count`` runs of a task before the claim of this version, the oldest first."""
-    runs = TaskRun.objects.using(alias).filter(task_id=task_id, version__lt=before_version).order_by("-id")
+    runs = _runs_of(alias, task_id).filter(version__lt=before_version)
     return list(runs[: min(count, MAX_RUNS)])[::-1]
 
 

@@ -53,12 +53,25 @@ class Registration:
 
 
 class DeadExecutor(NamedTuple):
-    """An executor that was declared dead: its id, its name, and where it ran."""
+    """An executor that was declared dead: its id, its name, where it ran, and what it was doing."""
 
     id: int
     name: str
     host: str
     pid: int
+    status: int | None
+
+    @property
+    def end(self) -> ExecutorStatus:
+        """How it ended: one that was stopping, and ended before it could write that it had stopped, is no crash."""
+        return ExecutorStatus.STOPPED if self.status == ExecutorStatus.STOPPING else ExecutorStatus.CRASHED
+
+
+class End(NamedTuple):
+    """The end of an executor: its name, and how it ended."""
+
+    name: str
+    status: int | None
 
 
 ANOTHER_NAME = "choose another name (--name)"
@@ -68,8 +81,8 @@ ANOTHER_NAME = "choose another name (--name)"
 def register(alias: str, registration: Registration, lease: timedelta, is_gone: Callable[[str, int], bool]) -> int:
     """Register an executor and return its id; each registration gets an id that no other one has had.
 
-    A predecessor of the same name that has ended is declared dead at once. ``is_gone(host, pid)`` returns whether that
-    process is known to have ended.
+    A predecessor of the same name is declared dead if it has ended or its lease has expired, and no other executor is.
+    ``is_gone(host, pid)`` returns whether that process is known to have ended.
 
     Raises:
         NameInUse: another live process has the name.
@@ -85,7 +98,7 @@ def register(alias: str, registration: Registration, lease: timedelta, is_gone: 
         dead, executor = atomically(alias, write, _may_register_again)
     except IntegrityError:
         raise NameInUse(f"another executor has just taken the name {registration.name!r}; {ANOTHER_NAME}") from None
-    _log_crashes(dead)
+    _log(dead)
     return executor
 
 
@@ -106,8 +119,10 @@ def _retire_predecessors(
     cursor: CursorWrapper, alias: str, name: str, is_gone: Callable[[str, int], bool]
 ) -> list[DeadExecutor]:
     dialect_of(connections[alias]).begin_writing(cursor, EXECUTOR)
-    lapsed = _lapsed(alias)
-    dead = [one for one in _find(cursor, lapsed) if _declare_dead(cursor, alias, one, lapsed)]
+    lapsed, dead = _lapsed(alias), []
+    for predecessor in _find(cursor, lapsed + " AND name = %s", [name]):
+        if _declare_dead(cursor, alias, predecessor, lapsed):
+            dead.append(predecessor)
     for predecessor in _find(cursor, _LIVE + " AND name = %s", [name]):
         if not is_gone(predecessor.host, predecessor.pid):
             where = f"host {predecessor.host}, process {predecessor.pid}"
@@ -169,16 +184,17 @@ def _update(alias: str, executor: int, assignments: Callable[[], str]) -> bool:
     return decisive_write(alias, write)
 
 
-def declare_expired_dead(alias: str) -> list[DeadExecutor]:
+def declare_expired_dead(alias: str, but: int = 0) -> list[DeadExecutor]:
     """Declare executors dead whose lease has expired, log and return them; a late heartbeat finds out.
 
-    If several processes see the same lease expire, one of them returns the executor.
+    If several processes see the same lease expire, one of them returns the executor. ``but``: the id of the caller,
+    which is alive.
     """
-    lapsed = _lapsed(alias)
+    lapsed = f"{_lapsed(alias)} AND id <> {but:d}"
     # Read first: an UPDATE of all would lock its range of the index, where heartbeats write.
     found = in_one_statement(alias, lambda cursor: _find(cursor, lapsed))
     dead = [one for one in found if in_one_write(alias, partial(_declare_dead, alias=alias, one=one, only=lapsed))]
-    _log_crashes(dead)
+    _log(dead)
     return dead
 
 
@@ -195,17 +211,17 @@ def _find(cursor: CursorWrapper, condition: str, parameters: Sequence[Any] = ())
 
 
 def _declare_dead(cursor: CursorWrapper, alias: str, one: DeadExecutor, only: str) -> bool:
-    """Write that this executor crashed, if ``only`` still holds; return whether it did."""
-    crashed = _ended(alias, ExecutorStatus.CRASHED)
-    cursor.execute(f"UPDATE {EXECUTOR} SET {crashed} WHERE id = {one.id:d} AND {only}")
+    """Write how this executor ended, if ``only`` still holds; return whether it did."""
+    cursor.execute(f"UPDATE {EXECUTOR} SET {_ended(alias, one.end)} WHERE id = {one.id:d} AND {only}")
     return bool(cursor.rowcount)
 
 
-def _log_crashes(dead: Sequence[DeadExecutor]) -> None:
+def _log(dead: Sequence[DeadExecutor]) -> None:
     for one in dead:
+        how = "crashed" if one.end is ExecutorStatus.CRASHED else "was cut short as it stopped"
         logger.warning(
-            "executor %s crashed: its process %d on %s ended, or did not renew its lease",
-            one.name, one.pid, one.host,
+            "executor %s %s: its process %d on %s ended, or did not renew its lease",
+            one.name, how, one.pid, one.host,
         )  # fmt: skip
 
 
@@ -242,6 +258,12 @@ def names(alias: str, executors: Collection[int]) -> dict[int, str]:
     """Return the names of these executors by id; rows that have been purged are left out."""
     rows: Any = Executor.objects.using(alias).filter(pk__in=executors)
     return dict(rows.values_list("pk", "name"))
+
+
+def ends_of(alias: str, executors: Collection[int | None]) -> dict[int | None, End]:
+    """Return by id how these executors have ended; rows that have been purged are left out."""
+    rows: Any = Executor.objects.using(alias).filter(pk__in=executors, alive=None)
+    return {pk: End(name, status) for pk, name, status in rows.values_list("pk", "name", "status")}
 
 
 def codes_since(alias: str, period: timedelta) -> frozenset[str]:

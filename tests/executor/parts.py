@@ -8,6 +8,7 @@ from typing import Any
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.executor import Executor
+from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
@@ -58,6 +59,12 @@ def claim_one(**fields: Any) -> ClaimedTask:
     return task
 
 
+class Steady(Lease):
+    """A lease that was renewed for long enough to tell a death from a pause of the database."""
+
+    is_steady = True
+
+
 class OnTime(Lookahead):
     """Claims nothing before it is due."""
 
@@ -79,7 +86,8 @@ class Bench(Executor):
     awaited: Noted
 
     def __init__(self, name: str = "bench", lookahead: type[Lookahead] = OnTime, **options: Any) -> None:
-        super().__init__(ExecutorOptions(name=name, **options), awaited=Noted, lookahead=lookahead)
+        chosen = ExecutorOptions(name=name, **options)
+        super().__init__(chosen, lease=Steady(chosen), awaited=Noted, lookahead=lookahead)
         self.lease.acquire()
         self._delivered: list[ClaimedTask] = []
         self._ended: list[Settlement] = []

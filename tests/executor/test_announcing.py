@@ -14,7 +14,7 @@ from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.models import Executor, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists
-from django_delayed_tasks.store import executors
+from tests.deaths import crash
 from tests.executor.membership.test_housekeeping import housekeeping
 from tests.executor.parts import Bench, add, claim, drain, handler_of, registered
 
@@ -85,7 +85,7 @@ def test_reaped_tasks(seen: Seen, bench: Bench) -> None:
     for number, code in (("1", "code"), ("2", "code"), ("3", "other")):
         add(number, code)
     assert len(claim(dead)) == 3
-    executors.retire("default", dead)
+    crash(dead)
     housekeeping(bench).reap()
     [reaped] = seen["tasks_reaped"]
     assert (reaped["codes"], reaped["executors"]) == ({"code": 2, "other": 1}, {dead: 3})

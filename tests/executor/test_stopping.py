@@ -9,7 +9,7 @@ import pytest
 from django_delayed_tasks import stats
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.executor.parts import add, executing, handler_of
 from tests.waiting import wait_until
 
@@ -41,6 +41,12 @@ def executor(go_on: Event) -> Iterator[Executor]:
         go_on.set()
 
 
+def is_given_back() -> bool:
+    """Whether the task waits to run again, as if it had not begun."""
+    task = Task.objects.get()
+    return (task.status, task.version, task.attempts, task.rescues) == (TaskStatus.PENDING, 2, 0, 0)
+
+
 def end_the_run_before(part: Any, executor: Executor, go_on: Event, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the run end when this part is told to finish, and the part wait for that."""
     finish = part.finish
@@ -67,18 +73,22 @@ def test_one_that_ends_after_the_last_settlement_is(
 ) -> None:
     end_the_run_before(executor.failures, executor, go_on, monkeypatch)
     assert not executor.stop(0.0)
-    wait_until(lambda: Task.objects.get().rescues == 1)  # the heartbeat does that last
+    wait_until(is_given_back)  # the heartbeat does that last
     assert f"{LEFT}: code 1\n" in caplog.text
 
 
 def test_so_is_one_that_does_not_end(executor: Executor, caplog: pytest.LogCaptureFixture) -> None:
     assert not executor.stop(0.0)
-    wait_until(lambda: Task.objects.get().rescues == 1)  # the heartbeat does that last
+    wait_until(is_given_back)  # the heartbeat does that last
     assert f"{LEFT}: code 1 (for " in caplog.text
 
 
-def test_a_run_that_is_left_behind_is_counted(executor: Executor) -> None:
+def test_a_run_that_is_left_behind_is_in_the_history_and_is_no_failure(executor: Executor) -> None:
     assert not executor.stop(0.0)
-    wait_until(lambda: stats.failures())  # the heartbeat does that last
-    [lost] = stats.failures()
-    assert lost.count == TaskRun.objects.filter(outcome=RunOutcome.LOST).count() == 1
+    wait_until(is_given_back)
+    run = TaskRun.objects.get()
+    assert (run.outcome, run.attempt, run.executor) == (RunOutcome.LOST, 1, executor.lease.executor)
+    assert run.error == "cut off: its executor was stopped (executing)"
+    assert run.exception == "django_delayed_tasks.exceptions.CutOff"
+    wait_until(lambda: not executor._beating.is_alive)
+    assert stats.failures() == []

@@ -16,8 +16,8 @@ from django_delayed_tasks.handlers import find
 from django_delayed_tasks.handlers.functions import code_of_function
 from django_delayed_tasks.handlers.registry import withdraw
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.settling.reap import reap
+from tests.deaths import crash
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, claim, drain, executing, registered
 from tests.function_tasks import functions
@@ -133,7 +133,7 @@ def test_a_run_whose_executor_died_is_an_attempt() -> None:
     result: Any = functions.add_up.enqueue(1)
     dead = registered("dead")
     claim(dead)
-    executors.retire("default", dead)
+    crash(dead)
     reap("default", max_rescues=1)
     result.refresh()
     assert (result.status, result.attempts) == (TaskResultStatus.READY, 1)
@@ -148,7 +148,7 @@ def test_rescues_that_are_used_up_are_announced_where_the_function_was_not_impor
     add_up.enqueue(1)
     dead = registered("dead")
     claim(dead)
-    executors.retire("default", dead)
+    crash(dead)
     known = find(code_of_function(add_up.module_path))
     assert known
     withdraw(known)
@@ -161,7 +161,7 @@ def test_rescues_that_are_used_up() -> None:
     result: Any = functions.add_up.enqueue(1)
     dead = registered("dead")
     claim(dead)
-    executors.retire("default", dead)
+    crash(dead)
     reap("default", max_rescues=0)
     result.refresh()
     assert (result.status, result.attempts) == (TaskResultStatus.FAILED, 1)

@@ -13,12 +13,12 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.settler import ProgressReports
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
-from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from tests.deaths import crash
 from tests.executor.parts import add, claim, registered
 from tests.executor.settling.writing import settler_of
 from tests.threads import in_thread, start_thread
@@ -125,7 +125,7 @@ def history_locked() -> Iterator[None]:
 
 def test_the_reaper_takes_the_others() -> None:
     tasks = claimed("a", "b", "c")
-    executors.retire("default", tasks[0].executor)
+    crash(tasks[0].executor)
     with locked_by_a_caller("b"):
         assert set(reap("default", 3)) == {task.claim for task in tasks if task.biz_num != "b"}
     assert set(reap("default", 3).values()) == {NextState.AGAIN}  # at the schedule that the caller gave it

@@ -83,10 +83,11 @@ class Poller:
         if not self._ends_by_itself:
             return self._poll()
         # Checked before the poll: a run that is settled during the poll may have added a task, and what the poll claims
-        # has yet to be run.
+        # has yet to be run. So may have another executor that is declared dead during the poll.
         had_nothing, had_enough = not len(self._held), self._has_enough
+        has_all = not self._peers.have_lapsed(self.reader.clock.now())
         seconds = min(self._poll(), self._lanes.tick())
-        if had_nothing and (had_enough or (self._options.drain and self.found_nothing)):
+        if had_nothing and (had_enough or (self._options.drain and has_all and self.found_nothing)):
             self.drained.set()
         is_ending = (self._options.drain or self._has_enough) and not self.drained.is_set()
         return min(seconds, AGAIN) if is_ending else seconds

@@ -50,8 +50,8 @@ class Duty:
 class Housekeeping:
     """The duties of one executor; :meth:`tick` performs those that are due.
 
-    Reaping needs no polling: it is done when a lease of another executor runs out without having been renewed, and from
-    time to time for claims that were made late.
+    Reaping needs no polling: it is done when a lease of another executor runs out without having been renewed, while
+    that of this one is steady, and from time to time for claims that were made late.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Housekeeping:
 
     def tick(self) -> float:
         """Perform the duties that are due; return the seconds until the next tick is worthwhile."""
-        if self._first_expiry and self._clock.now() > self._first_expiry:
+        if self._first_expiry and self._lease.is_steady and self._clock.now() > self._first_expiry:
             self._first_expiry = None  # until refresh_peers(): a reap that always fails must not starve other duties
             self.reap()
             self._clock.set(read_now(self._alias))  # perhaps no executor died, and the database's clock was set back
@@ -104,7 +104,7 @@ class Housekeeping:
         return self._until_next()
 
     def _until_next(self) -> float:
-        if not self._first_expiry:
+        if not self._first_expiry or not self._lease.is_steady:
             return TICK
         until_expiry = (self._first_expiry - self._clock.now()).total_seconds()
         return min(TICK, max(0.001, until_expiry + 0.001))
@@ -118,7 +118,7 @@ class Housekeeping:
         return False
 
     def reap(self) -> bool:
-        """Reap the tasks of dead executors."""
+        """Reap the tasks of executors that have ended."""
         return self._reaper.reap()
 
     def refresh_retention(self) -> bool:

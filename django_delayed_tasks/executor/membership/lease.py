@@ -54,6 +54,8 @@ class Lease:
         self.has_news = Event()
         self._refused_at: float | None = None
         self._codes: frozenset[str] = frozenset()
+        self._longest_gap = min(2 * options.heartbeat, options.lease - options.heartbeat)
+        self._renewed_at = self._steady_from = NEVER
 
     def acquire(self) -> None:
         """Register under a new id.
@@ -68,6 +70,7 @@ class Lease:
         self.executor = executors.register(self._alias, registration, self._length, self._is_predecessor_gone)
         self._codes = frozenset(registration.codes)
         _here[self._options.name] = self
+        self._renewed_at = NEVER
         self._renewed(begun)
         logger.info("%s started", self)
 
@@ -108,6 +111,16 @@ class Lease:
         since = self._refused_at
         return 0.0 if since is None else clock.monotonic() - since
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether it has been renewed for one heartbeat, without a gap.
+
+        Otherwise the database may have accepted no writes, from this executor or from any. A lease that is over is then
+        no sign of a death: the others get a heartbeat to renew theirs.
+        """
+        now = clock.monotonic()
+        return self._steady_from <= now <= self._renewed_at + self._longest_gap
+
     def begin_stop(self) -> None:
         """Have the heartbeat write that this executor is stopping; it does so in its own thread."""
         if self._status is not ExecutorStatus.STOPPING:
@@ -118,7 +131,7 @@ class Lease:
 
     def end(self) -> None:
         """End the lease in the database: this executor has stopped."""
-        self.trusted_until = self.claims_until = NEVER
+        self.trusted_until = self.claims_until = self._renewed_at = NEVER
         if _here.get(self._options.name) is self:
             del _here[self._options.name]
         if executors.retire(self._alias, self.executor):
@@ -129,6 +142,9 @@ class Lease:
 
     def _renewed(self, begun: float) -> None:
         self._refused_at = None
+        before, self._renewed_at = self._renewed_at, clock.monotonic()
+        if self._renewed_at - before > self._longest_gap:
+            self._steady_from = self._renewed_at + self._options.heartbeat
         self.trusted_until = begun + self._options.lease * TRUSTED_PART
         if self._status is not ExecutorStatus.STOPPING:
             self.claims_until = self.trusted_until
@@ -163,8 +179,14 @@ class Heartbeat:
         self._worn_out = worn_out
 
     def beat(self) -> float:
-        """Renew the lease once; return the seconds until the next renewal."""
-        return self._period if self._renew() else min(1.0, self._period)
+        """Renew the lease once; return the seconds until the next renewal.
+
+        One that had to wait is repeated at once: the lease may count from its start.
+        """
+        begun = clock.monotonic()
+        if not self._renew():
+            return min(1.0, self._period)
+        return self._period if clock.monotonic() - begun < self._period else 0.0
 
     def _renew(self) -> bool:
         try:

@@ -1,6 +1,7 @@
 """The live executors: the position of this one among them, which gives claims their affinity, and what they run."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from django_delayed_tasks.store.executors import Peer
@@ -38,6 +39,10 @@ class Peers:
     def executors(self) -> int:
         """The number of live executors, at least 1."""
         return max(1, len(self._live))
+
+    def have_lapsed(self, now: datetime) -> bool:
+        """Return whether the lease of another executor is over that is not declared dead yet: it may leave tasks."""
+        return any(peer.expires_at < now for peer in self.others)
 
     def among(self, queue: str) -> tuple[int, int]:
         """Return (the position of this executor, the number of executors) among those that serve the queue.

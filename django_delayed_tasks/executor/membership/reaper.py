@@ -1,4 +1,4 @@
-"""Settles the claims of dead executors as lost, and says whose they were."""
+"""Settles the claims of executors that have ended as lost, and says whose they were."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ logger = Log(__name__)
 
 
 class Reaper:
-    """Reaps the tasks of dead executors; :meth:`reap` is one iteration."""
+    """Reaps the tasks of executors that have ended; :meth:`reap` is one iteration."""
 
     def __init__(self, options: ExecutorOptions, lease: Lease, failures: FailureReports) -> None:
         self._alias = options.database
@@ -27,11 +27,15 @@ class Reaper:
         self._failures = failures
 
     def reap(self) -> bool:
-        """Declare executors dead, reap all orphaned tasks, log whose they were, and report those reaped too often."""
-        executors.declare_expired_dead(self._alias)
+        """Declare executors dead, reap all orphaned tasks, log whose they were, and report those reaped too often.
+
+        While this executor cannot tell a death from a pause of the database, it declares none dead.
+        """
+        if self._lease.is_steady:
+            executors.declare_expired_dead(self._alias, but=self._lease.executor)
         while taken := take_orphans(self._alias, self._max_rescues):
             wakeup.wake()
-            announcing.reaped(self._alias, taken)
+            announcing.reaped(self._alias, [one for one in taken if not one.is_given_back])
             for one in taken:
                 if one.given_up and is_final_failure(one.settlement.outcome, one.then):
                     self._failures.report(one.given_up, one.settlement, one.then)
@@ -44,11 +48,14 @@ class Reaper:
             whose = plural(len(own), "task, whose run has", "tasks, whose runs have")
             logger.warning("%d %s not ended here, may run elsewhere (%s)", len(own), whose, codes_of(own))
         others = [one for one in taken if one.executor != self._lease.executor]
-        if others:
-            names = executors.names(self._alias, {one.executor for one in others if one.executor})
-            owners = Counter(names.get(one.executor or 0, "of unknown name") for one in others)
-            dead = f"dead {plural(len(owners), 'executor')} {listed(list(owners))}"
-            logger.warning("took %d %s (%s) from %s", len(others), plural(len(others), "task"), codes_of(others), dead)
+        self._log_others("stopped", [one for one in others if one.is_given_back])
+        self._log_others("dead", [one for one in others if not one.is_given_back])
+
+    def _log_others(self, how: str, taken: Sequence[ReapedTask]) -> None:
+        if taken:
+            owners = Counter(one.owner or "of unknown name" for one in taken)
+            whose = f"{how} {plural(len(owners), 'executor')} {listed(list(owners))}"
+            logger.warning("took %d %s (%s) from %s", len(taken), plural(len(taken), "task"), codes_of(taken), whose)
 
 
 def codes_of(taken: Sequence[ReapedTask]) -> str:

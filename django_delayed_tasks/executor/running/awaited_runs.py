@@ -17,6 +17,7 @@ from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.executor.running.event_loop import EventLoop
 from django_delayed_tasks.executor.threads.connecting import EVENT_LOOP
 from django_delayed_tasks.executor.threads.loop import Backoff
+from django_delayed_tasks.store.settling.settlement import stopped
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
@@ -48,6 +49,7 @@ class AwaitedRuns:
         self.loop = EventLoop(options.database)
         self._max_lost = options.max_lost_threads
         self._alias = options.database
+        self._name = options.name
         self._reconnecting = asyncio.Lock()
         self._slots = asyncio.Semaphore(options.async_concurrency)
         self._performer: Performer | None = None
@@ -210,7 +212,7 @@ class AwaitedRuns:
             runs = f"{len(left)} async {plural(len(left), 'run')}"
             logger.warning("cancelling %s that did not end in time, such as %s", runs, left[0].with_age)
         for running in left:
-            self._cancel(running, GivenBack())
+            self._cancel(running, GivenBack(stopped(self._name)))
         self._replace_stuck_queries(0.0)  # runs that have returned need it to end
         await self._wait(GRACE)
 

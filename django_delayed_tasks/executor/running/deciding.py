@@ -17,8 +17,15 @@ from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
 from django_delayed_tasks.states import KeepHistory, NextState, RunOutcome
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_early, planned, recurs, run_extra
-from django_delayed_tasks.store.settling.settlement import Settlement, released
+from django_delayed_tasks.store.claiming.claimed_task import (
+    ClaimedTask,
+    is_early,
+    is_lost,
+    planned,
+    recurs,
+    run_extra,
+)
+from django_delayed_tasks.store.settling.settlement import Settlement, cut_off
 from django_delayed_tasks.store.validation import MAX_MESSAGE, storable, valid_json, valid_when
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.redaction import shown
@@ -34,7 +41,7 @@ _KEPT: dict[str, frozenset[RunOutcome]] = {
 
 
 class GivenBack(BaseException):
-    """The end of a run that this process cancelled when it stopped: the task is released, as if it had not started."""
+    """The end of a run that this process cancelled when it stopped, and why: its task is given back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +128,9 @@ def _settlement(
         return Settlement(
             task.claim, RunOutcome.DONE, NextState.GONE, started, finished, keep=keep, keep_data=handler.keep_data
         )
-    if isinstance(result, RaisedError) and isinstance(result.error, GivenBack):
-        return released(task)
+    if (cut := _cut_off(task, result)) is not None:
+        keep, stood_for = keeps(handler, RunOutcome.LOST), task.when if recurs(task) else None
+        return cut._replace(started=started, finished=finished, keep=keep, stood_for=stood_for)
     if isinstance(result, RaisedError) and isinstance(result.error, ClaimLost):
         ending = _lost(task, result.text, max_rescues)
     else:
@@ -139,6 +147,17 @@ def _settlement(
     keep = keeps(handler, ending["outcome"])
     ending["keep_data"] = handler.keep_data
     return Settlement(task.claim, started=started, finished=finished, keep=keep, **ending)
+
+
+def _cut_off(task: ClaimedTask, result: Any) -> Settlement | None:
+    """Return the settlement of a run that was cut off; None if it ended by itself."""
+    match result:
+        case RaisedError(error=GivenBack() as error):
+            return cut_off(task.claim, str(error))
+        case RaisedError(error=ClaimLost()) if is_lost(task):  # if the claim is gone, the fence refuses this
+            pause = TaskHandler().backoff(1)
+            return cut_off(task.claim, "its executor could not renew its lease")._replace(after=pause)
+    return None
 
 
 def _accepted(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:

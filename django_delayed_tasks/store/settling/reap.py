@@ -1,22 +1,24 @@
 """Reaping: claims of executors that are not alive end as LOST; their tasks are PENDING again, or FAILED.
 
-A task is FAILED after too many rescues. An executor may still claim a task after it was declared dead. Such a claim is
-reaped as well: only the rows count, not the order of events.
+The row of the executor says which: if it was stopped, its tasks are given back; if it crashed, or the row is gone, they
+are rescued, and a task is FAILED after too many rescues. An executor may still claim a task after it was declared dead.
+Such a claim is reaped as well: only the rows count, not the order of events.
 """
 
 import random
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import connections
 
 from django_delayed_tasks.exceptions import InvalidTrigger
-from django_delayed_tasks.states import NextState, RunOutcome
+from django_delayed_tasks.states import ExecutorStatus, NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, load
-from django_delayed_tasks.store.executors import declare_expired_dead
+from django_delayed_tasks.store.executors import End, declare_expired_dead, ends_of
 from django_delayed_tasks.store.schedules import recurrence
 from django_delayed_tasks.store.settling.settle import Wait, settle
-from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.settling.settlement import Settlement, cut_off, stopped
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.tables import EXECUTOR, RUNNING, TASK
@@ -28,6 +30,9 @@ SPREAD = 5.0
 """The seconds over which rescued tasks are spread, for each earlier rescue."""
 
 
+_RUN_AGAIN = (NextState.RESCUED, NextState.RELEASED)
+
+
 class ReapedTask(NamedTuple):
     """A task that was reaped.
 
@@ -35,14 +40,21 @@ class ReapedTask(NamedTuple):
         settlement: how its claim ended.
         then: what became of it.
         executor: the id of the executor that had it.
-        given_up: the task as it was, if it is not rescued again.
+        owner: the name of that executor; None if its row is gone.
+        given_up: the task as it was, if it is not run again.
     """
 
     settlement: Settlement
     then: NextState
     biz_code: str
     executor: int | None
+    owner: str | None
     given_up: ClaimedTask | None
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whether its executor was stopped, so that its loss does not count."""
+        return self.settlement.then is NextState.RELEASED
 
 
 def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, NextState]:
@@ -61,12 +73,15 @@ def take_orphans(alias: str, max_rescues: int, limit: int = 500) -> list[ReapedT
     if not orphans:
         return []
     now = recurrence.read_now(alias)
-    settlements = [_rescue(orphan, max_rescues, now) for orphan in orphans]
+    ends = ends_of(alias, {orphan.executor for orphan in orphans})
+    settlements = [_settlement(orphan, ends.get(orphan.executor), max_rescues, now) for orphan in orphans]
     # Before they are settled: one that recurs may be claimed for its next time at once.
-    given_up = {claim: load(alias, claim) for claim, _, then, *_ in settlements if then is not NextState.RESCUED}
+    given_up = {claim: load(alias, claim) for claim, _, then, *_ in settlements if then not in _RUN_AGAIN}
     became = settle(alias, settlements, Wait.NOT_AT_ALL).became
     return [
-        ReapedTask(settlement, then, orphan.biz_code, orphan.executor, given_up.get(settlement.claim))
+        ReapedTask(
+            settlement, then, orphan.biz_code, orphan.executor, _name(ends, orphan), given_up.get(settlement.claim)
+        )
         for orphan, settlement in zip(orphans, settlements, strict=True)
         if (then := became.get(settlement.claim))
     ]
@@ -92,6 +107,16 @@ def _orphans(alias: str, limit: int) -> list[_Orphan]:
     )
     dialect = dialect_of(connections[alias])
     return [_Orphan(*row)._replace(when_time=dialect.to_datetime(row[4])) for row in read_rows(alias, sql)]
+
+
+def _name(ends: Mapping[int | None, End], orphan: _Orphan) -> str | None:
+    return ends[orphan.executor].name if orphan.executor in ends else None
+
+
+def _settlement(orphan: _Orphan, end: End | None, max_rescues: int, now: datetime) -> Settlement:
+    if end and end.status == ExecutorStatus.STOPPED:
+        return cut_off(Claim(orphan.id, orphan.version, orphan.executor), stopped(end.name))
+    return _rescue(orphan, max_rescues, now)
 
 
 def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from django_delayed_tasks.exceptions import CutOff
 from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -63,6 +64,17 @@ LOOK_AGAIN = 60.0
 def released(task: ClaimedTask, after: timedelta = timedelta(), lane: str | None = None) -> Settlement:
     """Return the settlement of a claim that was not started: no attempt is counted, no history is kept."""
     return Settlement(task.claim, RunOutcome.LOST, NextState.RELEASED, after=after, keep=False, lane=lane)
+
+
+def cut_off(claim: Claim, why: str) -> Settlement:
+    """Return the settlement of a run that was cut off: its task is given back, and no attempt or rescue is counted."""
+    error = f"cut off: {why}"
+    return Settlement(claim, RunOutcome.LOST, NextState.RELEASED, error=error, exception=CutOff(error))
+
+
+def stopped(executor: str) -> str:
+    """Return why a run was cut off whose executor, of this name, was stopped."""
+    return f"its executor was stopped ({executor})"
 
 
 def keeps_data(one: Settlement) -> KeepsData:

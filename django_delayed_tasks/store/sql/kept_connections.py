@@ -218,6 +218,19 @@ class OfThread:
         logger.error("%s left a transaction open on %r: what it wrote there is rolled back", who, connection.alias)
         self._replace(connection)
 
+    def blocks_writers(self) -> bool:
+        """Return whether the thread is in a transaction that keeps all others from writing; for another thread."""
+        with suppress(Exception):  # the thread may close it at the same moment
+            return self.connection.connection is not None and dialect_of(self.connection).blocks_writers()
+        return False
+
+    def cut_off(self) -> None:
+        """End that transaction from another thread; the thread itself can then write no more."""
+        try:
+            dialect_of(self.connection).cut_off()
+        except Exception:
+            logger.exception("the transaction of a run that is cut off could not be ended")
+
     def refuse_left_open(self, but: str | None) -> None:
         """Raise if the present run has left a transaction open on a database other than ``but``.
 

@@ -147,7 +147,7 @@ class ByHand:
         self._settled |= self._settler.became.keys()
         all_ended = decided | {claim: (task, ended[claim]) for claim, task in before.items()}
         self._unknown |= {task.biz_code for task, _ in all_ended.values() if find(task.biz_code) is None}
-        return [self._ran(*one) for one in all_ended.values() if one[1].then is not NextState.RELEASED]
+        return [self._ran(*one) for one in all_ended.values() if _has_run(one[1])]
 
     def _take_ended(self) -> dict[Claim, Settlement]:
         ended: dict[Claim, Settlement] = {}
@@ -180,7 +180,7 @@ class ByHand:
     def _die(self) -> list[Ran]:
         """Lose all claims, as if the process had died, and continue as another one that reaps them."""
         lost = self._held.tasks()
-        self._lease.end()
+        self._lease.acquire()  # by which the former registration is known to have ended without having stopped
         self.begin()
         why = "its executor died"
         return [self._ran(task, Settlement(task.claim, RunOutcome.LOST, NextState.RESCUED, error=why)) for task in lost]
@@ -227,6 +227,10 @@ class ByHand:
             self._settle({})
         finally:
             self._lease.end()
+
+
+def _has_run(settlement: Settlement) -> bool:
+    return settlement.then is not NextState.RELEASED or settlement.started is not None
 
 
 def _reason(code: str, queue: str, paused: Container[str]) -> str:

@@ -19,6 +19,7 @@ from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.executors import Peer
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from tests.deaths import crash
 from tests.executor.failure_reports import Told
 from tests.executor.parts import Bench, add, claim, claim_one, registered
 
@@ -36,7 +37,7 @@ def orphan(rescues: int = 0) -> int:
     add("orphan")
     [task] = claim(executor)
     Task._base_manager.update(rescues=rescues)
-    executors.retire("default", executor)
+    crash(executor)
     return task.id
 
 

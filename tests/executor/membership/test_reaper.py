@@ -12,6 +12,7 @@ from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.support.durations import MAX_LISTED, listed
+from tests.deaths import crash
 from tests.executor.failure_reports import Told
 from tests.executor.parts import Bench, add, claim, registered
 
@@ -24,7 +25,7 @@ def leave(name: str, *codes: str) -> int:
     for number, code in enumerate(codes):
         add(f"{name}-{number}", code)
     assert len(claim(executor)) == len(codes)
-    executors.retire("default", executor)
+    crash(executor)
     return executor
 
 
@@ -85,7 +86,7 @@ def test_so_is_one_that_recurs_and_it_waits_for_its_next_time(
     executor = registered("web2")
     [claimed] = claim(executor)
     Task._base_manager.update(rescues=3)
-    executors.retire("default", executor)
+    crash(executor)
     failures = Told()
     Reaper(bench.options, bench.lease, failures).reap()
     row = Task.objects.get()

@@ -75,15 +75,15 @@ def test_one_that_was_taken_for_crashed_runs_under_a_new_row() -> None:
         wait_until(lambda: statuses() == [(None, CRASHED), (True, RUNNING)])
 
 
-def test_one_that_was_taken_for_crashed_while_it_stops_is_still_stopping() -> None:
+def test_one_whose_lease_ran_out_while_it_stops_is_still_stopping() -> None:
     with running() as (executor, may_end):
         stopping = start_thread(executor.stop)
         wait_until(lambda: statuses() == [(True, STOPPING)])
         declare_dead(executor)
-        wait_until(lambda: statuses() == [(None, CRASHED), (True, STOPPING)])
+        wait_until(lambda: statuses() == [(None, STOPPED), (True, STOPPING)])
         may_end.set()
         stopping.result()
-        assert statuses() == [(None, CRASHED), (None, STOPPED)]
+        assert statuses() == [(None, STOPPED), (None, STOPPED)]
 
 
 def test_an_executor_that_could_not_start_has_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

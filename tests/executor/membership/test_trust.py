@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from threading import Event
 from typing import Any
 
 import pytest
@@ -9,17 +11,21 @@ from django.db import OperationalError, connection
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
-from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.membership.lease import Heartbeat, Lease
+from django_delayed_tasks.executor.membership.reaper import Reaper
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.leases.lease import TRUSTED_PART
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.sql.tables import EXECUTOR
-from tests.executor.parts import Bench, add, handler_of
+from tests.deaths import crash
+from tests.executor.failure_reports import Told
+from tests.executor.parts import Bench, add, claim, handler_of, registered
 
 pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 
 LEASE = 15.0
+HEARTBEAT = 3.0
 SLOW = 6.0
 """Seconds that a statement takes, less than the lease is trusted for."""
 Later = Callable[[float], None]
@@ -57,7 +63,7 @@ def fail() -> None:
 @pytest.fixture
 def lease(later: Later) -> Iterator[Lease]:
     """Held since just now."""
-    made = Lease(ExecutorOptions(name="trusting", lease=LEASE))
+    made = Lease(ExecutorOptions(name="trusting", lease=LEASE, heartbeat=HEARTBEAT))
     made.acquire()
     yield made
     made.end()
@@ -128,3 +134,101 @@ def test_an_executor_whose_renewals_fail_claims_nothing(bench: Bench) -> None:
     bench.lease.renew()
     bench.poller.poll()
     assert bench.numbers == ["due"]
+
+
+class TestSteadiness:
+    """Whether the lease of another executor that is over is the sign of a death, or of a pause of the database."""
+
+    def test_a_new_one_becomes_steady_after_a_heartbeat(self, lease: Lease, later: Later) -> None:
+        assert not lease.is_steady
+        later(HEARTBEAT)
+        assert lease.renew()
+        assert lease.is_steady
+
+    def test_it_stays_so_while_it_is_renewed(self, lease: Lease, later: Later) -> None:
+        later(HEARTBEAT)
+        for _ in range(10):
+            lease.renew()
+            assert lease.is_steady
+            later(1.5 * HEARTBEAT)
+            assert lease.is_steady
+
+    def test_not_while_a_renewal_is_overdue(self, lease: Lease, later: Later) -> None:
+        later(HEARTBEAT)
+        lease.renew()
+        later(2 * HEARTBEAT + 0.1)
+        assert not lease.is_steady
+
+    def test_nor_for_a_heartbeat_after_a_pause(self, lease: Lease, later: Later) -> None:
+        """The others need that time to renew theirs."""
+        later(HEARTBEAT)
+        lease.renew()
+        later(100.0)
+        lease.renew()
+        assert not lease.is_steady
+        later(HEARTBEAT - 0.1)
+        assert not lease.is_steady
+        later(0.1)
+        lease.renew()
+        assert lease.is_steady
+
+    def test_a_renewal_that_waits_is_a_pause(self, lease: Lease, later: Later) -> None:
+        later(HEARTBEAT)
+        lease.renew()
+        later(HEARTBEAT)
+        with at_the_lease(lambda: later(100.0)):
+            lease.renew()
+        assert not lease.is_steady
+
+    def test_and_is_repeated_at_once(self, lease: Lease, later: Later) -> None:
+        """The database may count from when the statement began to wait."""
+        heartbeat = Heartbeat(ExecutorOptions(lease=LEASE, heartbeat=HEARTBEAT), lease, Event())
+        with at_the_lease(lambda: later(HEARTBEAT + 0.1)):
+            assert heartbeat.beat() == 0.0
+        assert heartbeat.beat() == HEARTBEAT
+
+    def test_one_that_takes_long_each_time_is_steady_in_between(self, lease: Lease, later: Later) -> None:
+        """Tasks of dead executors must not wait for a database that is always slow."""
+        for _ in range(3):
+            with at_the_lease(lambda: later(2 * HEARTBEAT)):
+                lease.renew()
+            later(HEARTBEAT)
+            assert lease.is_steady
+
+    def test_not_under_a_new_id(self, lease: Lease, later: Later) -> None:
+        later(HEARTBEAT)
+        lease.renew()
+        Executor.objects.update(alive=None)
+        assert not lease.renew()
+        lease.acquire()
+        assert not lease.is_steady
+
+    def test_not_after_its_end(self, lease: Lease, later: Later) -> None:
+        later(HEARTBEAT)
+        lease.renew()
+        lease.end()
+        assert not lease.is_steady
+
+
+@pytest.mark.parametrize("is_steady", [False, True])
+def test_only_one_that_is_steady_declares_others_dead(is_steady: bool, later: Later) -> None:
+    """But it takes the tasks of those that are dead already."""
+    options = ExecutorOptions(name="reaping", lease=LEASE, heartbeat=HEARTBEAT)
+    lapsed, dead = registered("lapsed", lease=HEARTBEAT / 2), registered("dead")
+    for executor in (lapsed, dead):
+        add(str(executor))
+        claim(executor)
+    crash(dead)
+    lease = Lease(options)
+    lease.acquire()
+    later(HEARTBEAT)
+    with clock.frozen_at(clock.host_now() + timedelta(seconds=HEARTBEAT)):
+        if is_steady:
+            lease.renew()
+        else:
+            later(LEASE)
+        Reaper(options, lease, Told()).reap()
+    statuses = dict(Task.objects.values_list("biz_num", "status"))
+    taken, held = TaskStatus.PENDING, TaskStatus.RUNNING
+    assert statuses == {str(dead): taken, str(lapsed): taken if is_steady else held}
+    lease.end()

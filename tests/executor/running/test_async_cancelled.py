@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Done, TaskHandler, add_tasks, register_task_handler
+from django_delayed_tasks.exceptions import CutOff
 from django_delayed_tasks.executor import executor as executor_module
 from django_delayed_tasks.executor.running import awaited_runs
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import lose
+from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.sql.lanes import LOOP
 from tests.executor.coroutines import Waiting, async_handler_of
 from tests.executor.parts import add, claim, drain, executing
@@ -110,7 +112,9 @@ class TestShutdown:
         assert sorted(waiting.cancelled) == ["0", "1", "2"]
         rows = set(Task.objects.values_list("status", "attempts", "rescues"))
         assert rows == {(TaskStatus.PENDING, 0, 0)}
-        assert not TaskRun.objects.exists()
+        runs = set(TaskRun.objects.values_list("outcome", "error", "exception"))
+        assert runs == {(RunOutcome.LOST, "cut off: its executor was stopped (executing)", path_of(CutOff))}
+        assert TaskRun.objects.count() == 3
         assert "cancelling 3 async runs that did not end in time, such as code " in caplog.text
 
     def test_does_so_with_thousands(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +145,7 @@ class TestShutdown:
         assert TaskRun.objects.get().result == "half of it"
 
     def test_leaves_behind_what_does_not_let_itself_be_cancelled(self) -> None:
-        """Its task is rescued, as if the process had died."""
+        """Its task is given back when the executor has stopped."""
         begun: list[Any] = []
         end: list[bool] = []
 
@@ -158,7 +162,7 @@ class TestShutdown:
             assert not executor.stop(0.0)
         end.append(True)
         row = Task.objects.get()
-        assert (row.status, row.rescues) == (TaskStatus.PENDING, 1)
+        assert (row.status, row.attempts, row.rescues) == (TaskStatus.PENDING, 0, 0)
 
     def test_what_waits_for_its_turn_is_given_back_at_once(self) -> None:
         waiting = Waiting()
@@ -206,7 +210,7 @@ class TestLostClaim:
             wait_until(lambda: waiting.cancelled)
             wait_until(lambda: not executor.held.awaited)
         row = Task.objects.get()
-        assert (row.status, row.rescues) == (TaskStatus.PENDING, 1)
+        assert (row.status, row.attempts, row.rescues) == (TaskStatus.PENDING, 0, 0)
         assert TaskRun.objects.get().outcome == RunOutcome.LOST
 
 

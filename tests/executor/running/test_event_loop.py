@@ -9,6 +9,7 @@ import pytest
 
 from django_delayed_tasks.executor.running import awaited_runs
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, executing
 from tests.waiting import wait_until
@@ -121,4 +122,5 @@ def test_a_blocked_loop_does_not_keep_the_executor_from_stopping(go_on: Event) -
         assert not executor.stop(0.0)
         go_on.set()
         wait_until(lambda: not executor.awaited.loop.is_running)
-    assert Task.objects.get().rescues == 1
+    task = Task.objects.get()
+    assert (task.status, task.version, task.rescues) == (TaskStatus.PENDING, 2, 0)

@@ -1,22 +1,23 @@
 """What a run reports about itself, and asks about its claim, while it is in progress."""
 
 import math
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
 import pytest
 
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
-from django_delayed_tasks.exceptions import ClaimLost, InvalidTask
+from django_delayed_tasks.exceptions import ClaimLost, CutOff, InvalidTask
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.settler import ProgressReports
-from django_delayed_tasks.models import Executor, Task
+from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import NextState, RunOutcome
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.schedules.verbs import cancel
-from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settle import path_of, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, claim_one, executing, handler_of, registered
 from tests.executor.runs import run_one
@@ -97,14 +98,29 @@ class TestRunThatIsToldItsClaimIsGone:
     @pytest.mark.parametrize("is_atomic", [False, True])
     def test_is_no_failed_attempt(self, is_atomic: bool) -> None:
         settlement = self.ask(claim_one(), max_attempts=1, atomic=is_atomic)
-        assert set(settle("default", [settlement]).became.values()) == {NextState.RESCUED}
+        assert set(settle("default", [settlement]).became.values()) == {NextState.RELEASED}
         task = Task.objects.get()
-        assert (task.attempts, task.rescues, task.status) == (0, 1, 0)
+        assert (task.attempts, task.rescues, task.status, task.version) == (0, 0, 0, 2)
+        run = TaskRun.objects.get()
+        assert (run.outcome, run.error) == (RunOutcome.LOST, "cut off: its executor could not renew its lease")
+        assert run.exception == path_of(CutOff)
 
-    def test_but_not_for_ever(self) -> None:
+    def test_nor_a_rescue_however_often(self) -> None:
         task = claim_one()
         task.rescues = 3
-        assert self.ask(task).then is NextState.FAILED
+        assert self.ask(task).then is NextState.RELEASED
+
+    def test_a_handler_that_says_so_itself_is_rescued_and_not_for_ever(self) -> None:
+        task = claim_one()
+
+        def say_so(task: ClaimedTask) -> None:
+            raise ClaimLost
+
+        handler = handler_of(say_so)
+        first, last = (run_one(replace(task, rescues=rescues), handler, DatabaseClock()) for rescues in (0, 3))
+        assert first
+        assert last
+        assert (first.then, last.then) == (NextState.RESCUED, NextState.FAILED)
 
 
 class TestProgress:

@@ -14,6 +14,7 @@ from django_delayed_tasks.store.claiming.claimed_task import held_by
 from django_delayed_tasks.store.settling.reap import SPREAD
 from django_delayed_tasks.store.settling.reap import reap as reap_orphans
 from django_delayed_tasks.store.settling.settle import settle
+from tests.deaths import crash
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR, NOW
 
@@ -74,7 +75,7 @@ def test_only_the_tasks_of_the_dead(db: None, frozen: None) -> None:
     for num, executor in {"a": dead, "b": alive, "c": dead}.items():
         verbs.add(num)
         verbs.claim(executor=executor)
-    executors.retire(ALIAS, dead)
+    crash(dead)
     assert reap() == [NextState.RESCUED] * 2
     statuses = [verbs.present(num).status for num in "abc"]
     assert statuses == [TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.PENDING]
@@ -83,7 +84,7 @@ def test_only_the_tasks_of_the_dead(db: None, frozen: None) -> None:
 def test_a_late_claim_of_a_dead_executor_is_found(db: None, frozen: None) -> None:
     """A process that stood still between its SELECT and its UPDATE."""
     dead = register()
-    executors.retire(ALIAS, dead)
+    crash(dead)
     assert reap() == []
     verbs.add()
     verbs.claim(executor=dead)

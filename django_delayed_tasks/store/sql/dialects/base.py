@@ -120,6 +120,13 @@ class Dialect:
         """Whether the open connection's database can store every character; it is asked by no statement."""
         return True
 
+    def blocks_writers(self) -> bool:
+        """Return whether this session's transaction keeps all others from writing; for another thread."""
+        return False
+
+    def cut_off(self) -> None:
+        """End such a transaction from another thread; the session can then write no more."""
+
     def is_in_transaction(self) -> bool:
         """Return whether the session is in a transaction, also in one that Django did not begin; ask no server."""
         raise NotImplementedError

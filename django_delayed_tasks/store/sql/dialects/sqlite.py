@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from sqlite3 import Error
-from threading import RLock
+from sqlite3 import Error, OperationalError
+from threading import RLock, Timer
 from typing import Any, Final
 
 from django.db import DatabaseError
@@ -19,6 +19,9 @@ from django_delayed_tasks.support import forks
 MAX_TURN: Final = 5.0
 """Seconds that a thread waits for another one's transaction to end; then it tries, as threads of other processes do."""
 
+LONG: Final = 0.5
+"""Seconds after which a statement is interrupted whose transaction is to end: SQLite executes one after the other."""
+
 _turns: defaultdict[str, Any] = defaultdict(RLock)
 """By alias: the lock of the thread that is in a transaction of this package, which is not part of a caller's."""
 forks.forget_in_child(_turns.clear)
@@ -29,6 +32,11 @@ def is_in_memory(connection: Any) -> bool:
     if connection.vendor != "sqlite":
         return False
     return connection.is_in_memory_db() or ":memory:" in str(connection.settings_dict["NAME"])
+
+
+def _end_transaction(session: Any) -> None:
+    session.execute("PRAGMA query_only = ON")  # else what its thread writes after the rollback would be committed
+    session.rollback()
 
 
 class SQLite(Dialect):
@@ -105,6 +113,20 @@ class SQLite(Dialect):
 
     def is_in_transaction(self) -> bool:
         return bool(self.connection.connection.in_transaction)
+
+    def blocks_writers(self) -> bool:
+        return self.is_in_transaction()
+
+    def cut_off(self) -> None:
+        session = self.connection.connection
+        interruption = Timer(LONG, session.interrupt)  # not at once: it also ends what follows, if rows are unread
+        interruption.start()
+        try:
+            _end_transaction(session)
+        except OperationalError:  # the interruption has met this thread's statement, too
+            _end_transaction(session)
+        finally:
+            interruption.cancel()
 
     def is_closed(self) -> bool:
         try:
