@@ -262,7 +262,8 @@ def names(alias: str, executors: Collection[int]) -> dict[int, str]:
 
 def ends_of(alias: str, executors: Collection[int | None]) -> dict[int | None, End]:
     """Return by id how these executors have ended; rows that have been purged are left out."""
-    rows: Any = Executor.objects.using(alias).filter(pk__in=executors, alive=None)
+    known = [executor for executor in executors if executor is not None]
+    rows: Any = Executor.objects.using(alias).filter(pk__in=known, alive=None)
     return {pk: End(name, status) for pk, name, status in rows.values_list("pk", "name", "status")}
 
 
