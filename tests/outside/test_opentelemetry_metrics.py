@@ -13,6 +13,7 @@ from django_delayed_tasks.executor import meter
 from django_delayed_tasks.metrics import instruments
 from django_delayed_tasks.metrics.pages import Prometheus
 from django_delayed_tasks.models import Executor, Task
+from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.store.sql.lanes import open_lane
 from tests.executor.conftest import own_handlers  # noqa: F401
 from tests.executor.parts import add, claim, executing, handler_of, registered
@@ -62,7 +63,7 @@ def test_all_metrics_of_prometheus_are_there_with_its_names_and_values() -> None
     dead = registered("dead")
     add("reaped", when=timedelta(seconds=-40))
     claim(dead, lane=open_lane("code"))
-    Executor.objects.filter(pk=dead).update(expires_at=timezone.now() - timedelta(hours=1))
+    Executor.objects.filter(pk=dead).update(alive=None, status=ExecutorStatus.CRASHED)
     add("late", code="other", queue="slow")
     Task._base_manager.filter(biz_num="late").update(claim_at=timezone.now() - timedelta(minutes=5))
     with leases.Pool("proxies").lease(), executing(queues=("default",), name="observed") as executor:
