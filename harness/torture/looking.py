@@ -15,9 +15,7 @@ def held(pid: int) -> int:
 
 def in_mid_handler(pid: int) -> int:
     """Return how many runs, atomic ones left out, a process has begun and still holds the claims of."""
-    begun = (
-        Effect.objects.filter(process=pid, kind="begin").order_by("-id").values_list("task_id", "version")[:50]
-    )
+    begun = Effect.objects.filter(process=pid, kind="begin").order_by("-id").values_list("task_id", "version")[:50]
     claims = set(Task.objects.filter(status=TaskStatus.RUNNING).values_list("id", "version"))
     return len(claims & set(begun))
 
