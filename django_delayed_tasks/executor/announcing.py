@@ -10,7 +10,7 @@ from django.db import Error
 from django.dispatch import Signal
 
 from django_delayed_tasks import clock, signals
-from django_delayed_tasks.executor import meter
+from django_delayed_tasks.executor import meter, project
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.handlers import find, get_task_handlers
@@ -19,8 +19,6 @@ from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.waiting import read_agenda
 from django_delayed_tasks.store.settling.reap import ReapedTask
-from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.support.forks import in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -32,7 +30,7 @@ def claimed(tasks: Collection[ClaimedTask], began: float) -> None:
         counts.note_claim(tasks, clock.monotonic() - began)
     if signals.task_claimed.receivers:
         for task in tasks:
-            _send(signals.task_claimed, type(find(task.biz_code)), task=task)
+            _send("task_claimed", type(find(task.biz_code)), task=task)
 
 
 def reaped(alias: str, taken: Collection[ReapedTask]) -> None:
@@ -40,7 +38,7 @@ def reaped(alias: str, taken: Collection[ReapedTask]) -> None:
     tally_of(alias).count_lost(taken)
     if taken and signals.tasks_reaped.receivers:
         codes, executors = Counter(one.biz_code for one in taken), Counter(one.executor for one in taken)
-        _send(signals.tasks_reaped, None, codes=dict(codes), executors=dict(executors))
+        _send("tasks_reaped", None, codes=dict(codes), executors=dict(executors))
 
 
 def starting(executor: int, options: ExecutorOptions) -> None:
@@ -53,12 +51,12 @@ def starting(executor: int, options: ExecutorOptions) -> None:
 
 def started(executor: int, options: ExecutorOptions) -> None:
     """Announce that an executor has started."""
-    _send(signals.executor_started, None, executor=executor, name=options.name)
+    _send("executor_started", None, executor=executor, name=options.name)
 
 
 def stopped(executor: int, options: ExecutorOptions, is_clean: bool) -> None:
     """Announce that an executor has stopped."""
-    _send(signals.executor_stopped, None, executor=executor, name=options.name, is_clean=is_clean)
+    _send("executor_stopped", None, executor=executor, name=options.name, is_clean=is_clean)
 
 
 def unnamed(alias: str, queues: Sequence[str], besides: int = 0) -> list[str]:
@@ -83,13 +81,7 @@ def _has_tasks(alias: str, queue: str, lanes: Collection[str]) -> bool:
     return tasks.exists()
 
 
-def _send(signal: Signal, sender: Any, **arguments: Any) -> None:
-    if not signal.receivers:
-        return
-    try:
-        try:
-            in_one_process(partial(signal.send_robust, sender=sender, **arguments))
-        finally:  # in a transaction that a receiver left open, the next claims would not be committed
-            kept_connections.tidy_after("a receiver of a signal")
-    except BaseException:  # even a receiver's SystemExit: it must end no thread of the executor
-        logger.exception("a receiver of a signal raised")
+def _send(name: str, sender: Any, /, **arguments: Any) -> None:
+    signal: Signal = getattr(signals, name)
+    if signal.receivers:
+        project.attempt(f"a receiver of {name}", partial(signal.send_robust, sender=sender, **arguments))

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from asgiref.sync import iscoroutinefunction
@@ -95,6 +96,15 @@ class TaskHandler(Scheduling):
     max_concurrent: Annotated[int | None, or_none(number(1, 1000))] = None
     rate: Annotated[str | None, or_none(attributes.parse_rate)] = None
     batch_size: Annotated[int, number(1, 10_000)] = 500
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Let each handler read an option that is a property once: when it is registered, which reads them all."""
+        super().__init_subclass__(**arguments)
+        for name in TaskHandler.__annotations__:
+            if isinstance(option := getattr(cls, name), property) and option.fget:
+                once = cached_property(option.fget)
+                once.__set_name__(cls, name)
+                setattr(cls, name, once)
 
     def get_biz_code(self) -> str:
         """Return the code of the tasks that this handler runs."""

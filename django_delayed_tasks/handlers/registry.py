@@ -40,6 +40,7 @@ def register_task_handler(handler: TaskHandler | type[TaskHandler]) -> TaskHandl
     """
     instance = _instance(handler)
     code = checked(instance)
+    vars(instance)["biz_code"] = code  # from now on get_biz_code(), which a project may have overridden, is not asked
     with _registration:
         known = _handlers.setdefault(code, instance)
         _note_codes()

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
@@ -25,16 +26,24 @@ def checked(handler: TaskHandler) -> str:
     Raises:
         InvalidHandler: the handler cannot be registered; the message names the handler and the attribute.
     """
-    code = handler.get_biz_code()
+    code: str = _read(handler, "biz_code", handler.get_biz_code)
     _check(text_up_to(CODE_LENGTH), handler, "biz_code", code)
     _check(_same_as_class(handler), handler, "biz_code", code)
     for attribute, reader in _READERS.items():
-        _check(reader, handler, attribute, getattr(handler, attribute))
+        _check(reader, handler, attribute, _read(handler, attribute, partial(getattr, handler, attribute)))
     for method, arguments in _METHODS.items():
         _check(_method(method, arguments), handler, method, getattr(handler, method))
     if problem := _problem_of_ways(handler):
         raise InvalidHandler(f"{name_of(handler)}: {problem}")
     return code
+
+
+def _read(handler: TaskHandler, attribute: str, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except (Exception, SystemExit) as error:
+        problem = f"{attribute} cannot be read: {type(error).__name__}: {error}"
+        raise InvalidHandler(f"{name_of(handler)}: {problem}") from error
 
 
 def _check(reader: Reader, handler: TaskHandler, attribute: str, value: Any) -> None:

@@ -125,7 +125,7 @@ def used_up(seen: Snapshot, places: Collection[Place]) -> dict[Place, str]:
 
 
 def _slots_of(handler: TaskHandler, slots: Mapping[str, SlotUse], is_idle: bool) -> str:
-    use = slots.get(handler.get_biz_code(), UNUSED)
+    use = slots.get(handler.biz_code, UNUSED)
     used = use.held + (use.recent if is_idle else 0)
     if not handler.max_concurrent or used < handler.max_concurrent:
         return ""
@@ -134,7 +134,7 @@ def _slots_of(handler: TaskHandler, slots: Mapping[str, SlotUse], is_idle: bool)
 
 
 def _leases_of(handler: TaskHandler, free: Mapping[str, datetime], since: datetime) -> str:
-    if handler.rate and free.get(tokens_of(handler.get_biz_code()), clock.EPOCH) > since:
+    if handler.rate and free.get(tokens_of(handler.biz_code), clock.EPOCH) > since:
         return _("rate = %(rate)s (all starts that it allows have been used)") % {"rate": handler.rate}
     if handler.pool and free.get(handler.pool, clock.EPOCH) > since:
         return _("a resource of the pool “%(pool)s” (none is free)") % {"pool": handler.pool}

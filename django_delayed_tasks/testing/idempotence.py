@@ -10,7 +10,7 @@ from django.core import mail
 from django.db import connections, router, transaction
 from django.db.models import Model
 
-from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.handlers.functions import Code
 from django_delayed_tasks.models import Task
@@ -79,7 +79,7 @@ def _call_of(handler: Any) -> tuple[Callable[[Any], Any], str]:
 def _called(call: Callable[[Any], Any], task: ClaimedTask) -> None:
     with as_committed():
         try:
-            in_clean_context(async_to_sync(call) if iscoroutinefunction(call) else call, task)
+            project.call(task, async_to_sync(call) if iscoroutinefunction(call) else call, task)
         except SystemExit as error:
             if not is_success(error):
                 raise

@@ -11,6 +11,7 @@ from datetime import timedelta
 from threading import Lock
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
@@ -78,7 +79,7 @@ class Admission:
 
     def _admit(self, claimed: list[ClaimedTask]) -> list[ClaimedTask]:
         for task in {task.biz_code: task for task in claimed if find(task.biz_code) is None}.values():
-            find_function(task)
+            project.attempt(f"the import of {task.biz_code}", find_function, task)
         unknown = [task for task in claimed if find(task.biz_code) is None]
         known = [task for task in claimed if task not in unknown] if unknown else claimed
         self._refuse(unknown)

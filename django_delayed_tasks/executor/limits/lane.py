@@ -30,7 +30,7 @@ class Lane:
 
     def __init__(self, handler: TaskHandler, permits: Permits, runs: LaneRuns, is_served: bool = True) -> None:
         """``is_served``: whether the handler's own queue is served here."""
-        self.code = handler.get_biz_code()
+        self.code = handler.biz_code
         self.handler = handler
         self.permits = permits
         self.runs = runs

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor import announcing
+from django_delayed_tasks.executor import announcing, project
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lane import Lane
@@ -139,7 +139,9 @@ class Lanes:
         code = code_of(place.lane)
         if find(code) is None and clock.monotonic() >= self._unknown.get(code, float("-inf")):
             found = read_places(self._alias, self._lease.executor, {place: 1})[place]
-            if found and find_function(found[0]) is None:
+            if found:
+                project.attempt(f"the import of {code}", find_function, found[0])
+            if found and find(code) is None:
                 self._unknown[code] = clock.monotonic() + LOOK_AGAIN
                 self._admission.runs_elsewhere(found[0])
         return find(code) is not None

@@ -14,9 +14,9 @@ from uuid import UUID
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidOutcome, ResourceUnavailable, TaskException, UnknownPool, shortened
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.runs import LaneRuns
-from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.handlers.attributes import Rate, parse_rate
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
@@ -70,7 +70,7 @@ class Permits:
         self._alias = alias
         self._held = held
         self._handler = handler
-        self._code = handler.get_biz_code()
+        self._code = handler.biz_code
         self._rate = parse_rate(handler.rate) if handler.rate else None
         self._pool = Pool(handler.pool, using=alias) if handler.pool else None
         self._ttl = ttl
@@ -91,7 +91,7 @@ class Permits:
             TaskException: ``concurrency_key()`` raised an error.
         """
         try:
-            key = in_clean_context(self._handler.concurrency_key, task)
+            key = project.call(f"concurrency_key of {self._code}", self._handler.concurrency_key, task)
         except Exception as error:
             raise TaskException(
                 f"concurrency_key() of the code {self._code!r} raised {shortened(error)}: it gets the task before its "

@@ -8,6 +8,7 @@ from asgiref.sync import sync_to_async
 
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.executor.running.run import RunEnd, begin, call_and_decide, interrupted
@@ -74,7 +75,7 @@ async def _call(running: CurrentRun, handler: TaskHandler, tasks: Batch) -> Answ
 async def _note(answer: Answer, handler: TaskHandler, tasks: Batch) -> None:
     """Await the handler and note its answer, which asyncio would drop if the handler has cancelled itself."""
     try:
-        answer.returned = await middleware.acall(handler, tasks)
+        answer.returned = await project.astep(tasks[0], middleware.acall, handler, tasks)
         answer.error = None
     except BaseException as error:  # CancelledError, SystemExit and GeneratorExit, too
         answer.error = error

@@ -3,13 +3,13 @@
 import asyncio
 import sys
 from contextlib import suppress
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from asgiref.sync import sync_to_async
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ClaimLost
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
@@ -36,9 +36,6 @@ MAX_QUERY: Final = 5.0
 """Seconds after which a call in the thread for queries no longer holds up the others: another thread makes those."""
 COMPLAIN_EVERY: Final = 60.0
 """Seconds between two warnings about the same code."""
-
-_running: ContextVar[CurrentRun] = ContextVar("running")
-"""The run that a coroutine belongs to."""
 
 
 class AwaitedRuns:
@@ -67,7 +64,7 @@ class AwaitedRuns:
         self.loop.call_soon(self._begin, CurrentRun(batch, clock.monotonic()))
 
     def _begin(self, running: CurrentRun) -> None:
-        task = self.loop.create_task(self._live(running), f"run of {running.tasks[0]}")
+        task = self.loop.create_task(self._live(running), running)
         self._tasks[running] = task
         task.add_done_callback(lambda _: self._forget(running))
 
@@ -77,7 +74,6 @@ class AwaitedRuns:
 
     async def _live(self, running: CurrentRun) -> None:
         assert self._performer
-        _running.set(running)
         try:
             await self._slots.acquire()
             self._in_slots.add(running)
@@ -163,11 +159,10 @@ class AwaitedRuns:
 
     def _replace_stuck_queries(self, seconds: float) -> None:
         for stuck in self.loop.queries.replace_stuck(seconds, self._max_lost):
-            running = stuck.context.get(_running)
             logger.warning(
                 "%s keeps the thread for queries, for %.1f s so far; another thread makes the queries of other runs:"
                 " call what takes long with asyncio.to_thread\n%s",
-                running or "a coroutine", stuck.seconds, stuck.stack,
+                stuck.who, stuck.seconds, stuck.stack,
             )  # fmt: skip
 
     def _look_for_block(self) -> None:
@@ -185,7 +180,8 @@ class AwaitedRuns:
     def _run_of(self, task: "asyncio.Task[Any]") -> tuple[str, str]:
         """Return the name of the run that ``task`` belongs to, and its code; a handler may create further tasks."""
         if sys.version_info >= (3, 12):
-            running = task.get_context().get(_running)
+            caller = project.caller_in(task.get_context())
+            running = caller if isinstance(caller, CurrentRun) else None
         else:  # a task that a handler has created is shown with its own name
             runs = list(self._tasks.items())
             running = next((running for running, its_task in runs if task in (its_task, running.call)), None)

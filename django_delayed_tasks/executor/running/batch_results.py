@@ -39,7 +39,7 @@ def results_of(handler: TaskHandler, returned: Any, count: int) -> list[Any]:
         return [None] * count
     if isinstance(returned, list | tuple) and len(returned) == count:
         return [raised(result) if isinstance(result, BaseException) else result for result in returned]
-    name = f"{type(handler).__qualname__} ({handler.get_biz_code()})"
+    name = f"{type(handler).__qualname__} ({handler.biz_code})"
     expected = (
         f"expected None, or a list of {count} {plural(count, 'outcome')}, one for each task, in the order of the tasks"
     )

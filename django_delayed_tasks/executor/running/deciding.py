@@ -12,8 +12,8 @@ from typing import Any
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTask, InvalidTrigger
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.settling.settler import next_time_of
-from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
 from django_delayed_tasks.states import KeepHistory, NextState, RunOutcome
@@ -267,7 +267,7 @@ def _lost(task: ClaimedTask, error: str, max_rescues: int | None) -> dict[str, A
 
 def _backoff(handler: TaskHandler, attempt: int) -> timedelta:
     try:
-        return _valid_delay(in_clean_context(handler.backoff, attempt))
+        return _valid_delay(project.call(f"backoff of {handler.biz_code}", handler.backoff, attempt))
     except Exception as error:  # a failing backoff() must not cost the task its retry
         return _default_delay(handler, attempt, error)
 
@@ -277,7 +277,7 @@ def _delay_after(handler: TaskHandler, task: ClaimedTask, error: BaseException) 
     if type(handler).backoff_after is TaskHandler.backoff_after:
         return _backoff(handler, task.attempts)
     try:
-        delay = in_clean_context(handler.backoff_after, task, error)
+        delay = project.call(f"backoff_after of {task}", handler.backoff_after, task, error)
         return None if delay is None else _valid_delay(delay)
     except Exception as error:
         return _default_delay(handler, task.attempts, error)
@@ -292,7 +292,7 @@ def _valid_delay(delay: Any) -> timedelta:
 
 def _default_delay(handler: TaskHandler, attempt: int, error: Exception) -> timedelta:
     text = "%s: its backoff failed, and the default pause is used: %s"
-    logger.error(text, handler.get_biz_code(), error, exc_info=error)
+    logger.error(text, handler.biz_code, error, exc_info=error)
     return TaskHandler().backoff(attempt)
 
 

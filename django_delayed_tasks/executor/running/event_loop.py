@@ -12,7 +12,7 @@ from typing import Any, TypeVarTuple, Unpack
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.threads.contexts import clean_context
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, stack_of
 from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.support import forks
@@ -67,12 +67,12 @@ class EventLoop:
         """Let the loop's thread call ``function(*args)`` soon; it must not block."""
         self.start().call_soon_threadsafe(function, *args)
 
-    def create_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
-        """Run a coroutine in a clean context; to be called in the loop's thread."""
-        return self.start().create_task(coroutine, name=name, context=self._context())
+    def create_task(self, coroutine: Coroutine[Any, Any, None], who: object) -> "asyncio.Task[None]":
+        """Run a coroutine in a clean context, which is that of ``who``; to be called in the loop's thread."""
+        return self.start().create_task(coroutine, name=f"run of {who}", context=self._context(who))
 
-    def _context(self) -> Context:
-        context = clean_context()
+    def _context(self, who: object) -> Context:
+        context = project.context_of(who)
         context.run(SyncToAsync.thread_sensitive_context.set, self._sensitive)
         context.run(middleware.threads.set, self._middlewares)
         return context

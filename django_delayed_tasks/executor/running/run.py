@@ -12,11 +12,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from django.dispatch import Signal
-
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTrigger
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.running.atomic import Settled, settle_with_retries
 from django_delayed_tasks.executor.running.batch_results import raised_for, results_of, settlements_of, split_by_blame
 from django_delayed_tasks.executor.running.current_run import Batch
@@ -38,8 +37,6 @@ from django_delayed_tasks.store.schedules.recurrence import recurrence
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.fences import Claim
-from django_delayed_tasks.store.sql.kept_connections import end_transactions_of
-from django_delayed_tasks.support.forks import in_one_process
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time_of
 
@@ -76,7 +73,12 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: i
 
 
 def _call(handler: TaskHandler, tasks: Batch) -> Any:
-    """Call the handler; what it has left open is lost, so that it has failed. An atomic one is inside a transaction."""
+    """Call the handler; an atomic one is inside a transaction, and that as a whole is a call of the project's code."""
+    return _called(handler, tasks) if handler.atomic else project.step(tasks[0], _called, handler, tasks)
+
+
+def _called(handler: TaskHandler, tasks: Batch) -> Any:
+    """Call the handler; what it has left open is lost, so that it has failed."""
     returned = middleware.call(handler, tasks)
     kept_connections.refuse_left_open(tasks[0].alias if handler.atomic else None)
     return returned
@@ -115,12 +117,11 @@ def call_and_decide(
     try:
         if handler.atomic:
             for task in tasks:
-                handler._before_transaction(task)
-            settlements, became = _settled(tasks, handler, clock, started, call)
+                project.step(task, handler._before_transaction, task)
+            settlements, became = project.step(tasks[0], _settled, tasks, handler, clock, started, call)
         else:
             settlements = _decided(tasks, handler, clock, started, decide, call, max_rescues)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
-        kept_connections.note_error(error)
         tasks, alone = split_by_blame(tasks, error)
         if alone:
             log_broken_batch(alone, raised(error).error)
@@ -254,37 +255,39 @@ def _announce_start(tasks: Batch, handler: TaskHandler) -> list[tuple[ClaimedTas
     """Send ``run_started``; return the tasks whose run a receiver has ended, as by SystemExit, and the errors."""
     ended: list[tuple[ClaimedTask, BaseException]] = []
     for task in tasks:
-        try:
-            _send(signals.run_started, task, handler)
-        except BaseException as error:
+        send = partial(signals.run_started.send_robust, sender=type(handler), task=task, handler=handler)
+        if error := _announce(f"a receiver of run_started for {task}", send):
             ended.append((task, error))
-    end_transactions_of("a receiver of run_started")  # the handler's writes are to be no part of one
     return ended
-
-
-def _send(signal: Signal, task: ClaimedTask, handler: TaskHandler, **arguments: Any) -> None:
-    in_one_process(partial(signal.send_robust, sender=type(handler), task=task, handler=handler, **arguments))
 
 
 def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settlement], became: Became) -> None:
     """Send ``run_finished``; report and count the ends that the run has committed itself."""
-    if tasks:
-        end_transactions_of(tasks[0])  # what is written from here is to be no part of one
     if became:
         for task, settlement in zip(tasks, settlements, strict=True):
-            try:
-                handler._after_commit(task, settlement)
-            except Exception:  # what the run did is committed
-                logger.exception("%s: its end could not be announced", task)
+            _announce(f"a receiver of the end of {task}", partial(handler._after_commit, task, settlement))
     if signals.run_finished.receivers:
         for task, settlement in zip(tasks, settlements, strict=True):
-            try:
-                _send(signals.run_finished, task, handler, decision=settlement, exception=settlement.exception)
-            except BaseException:  # even SystemExit: the run has ended
-                logger.exception("%s: a receiver of run_finished raised", task)
+            _announce_one_end(task, handler, settlement)
     if became:
         tally_of(tasks[0].alias).count(settlements, became, {task.claim: task for task in tasks}.get)
         with_good_ends = logs_good_ends()
         for task, settlement in zip(tasks, settlements, strict=True):
             if settlement.outcome is not RunOutcome.DONE or with_good_ends:
                 report_here(task, settlement, became[settlement.claim])
+
+
+def _announce_one_end(task: ClaimedTask, handler: TaskHandler, settlement: Settlement) -> None:
+    ended = {"decision": settlement, "exception": settlement.exception}
+    send = partial(signals.run_finished.send_robust, sender=type(handler), task=task, handler=handler, **ended)
+    _announce(f"a receiver of run_finished for {task}", send)
+
+
+def _announce(who: str, send: Call) -> BaseException | None:
+    """Send a signal of the run; log and return what a receiver raises that is no Exception, such as SystemExit."""
+    try:
+        project.step(who, send)
+    except BaseException as error:
+        logger.exception("%s raised", who)
+        return error
+    return None

@@ -11,6 +11,7 @@ from typing import Any, Final
 from asgiref.sync import sync_to_async
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
@@ -19,7 +20,6 @@ from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.deciding import raised, rescue_settlement
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.threads.contexts import clean_context
 from django_delayed_tasks.executor.threads.crew import CrewThread
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.handlers import find
@@ -52,14 +52,14 @@ class Performer:
         self._clock = database_clock
 
     def work(self, thread: CrewThread[CurrentRun], running: CurrentRun) -> None:
-        """Like :meth:`perform`, in a clean context, if this thread has a connection.
+        """Like :meth:`perform`, as one call of the project's code, if this thread has a connection.
 
         A handler that has begun may have had effects outside of the database: so it is not called without.
         """
         if thread.own.connection.connection is None and (error := kept_connections.failure_to_open(self._alias)):
             self._await_connection(thread, error, self.released(running))
         else:
-            clean_context().run(self.perform, running)
+            project.call(running, self.perform, running)
 
     def perform(self, running: CurrentRun) -> None:
         """Run a task or a batch, if it may still start here, and note how it ended."""
@@ -114,7 +114,7 @@ class Performer:
     def _free_resources(self, tasks: Batch) -> None:
         for task in tasks:
             if task.resource is not None:
-                kept_connections.tidy_after(task)  # in a transaction that was left open, it would not be given back
+                kept_connections.tidy_after(task)  # through what the run has left, it might not be given back
                 self._held.free_resource(task)
 
     async def arelease(self, running: CurrentRun) -> None:

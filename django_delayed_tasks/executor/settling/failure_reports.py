@@ -5,8 +5,8 @@ from threading import Event
 from typing import NamedTuple
 
 from django_delayed_tasks import clock, signals
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.settling.run_log import MAX_WAITING, RunLog, log_end
-from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.handlers import accepts_exception, find
@@ -41,11 +41,7 @@ def report_here(task: ClaimedTask, settlement: Settlement, then: NextState) -> N
 
 def tell_failed(task: ClaimedTask, error: str, exception: BaseException | None = None) -> None:
     """Send ``task_failed`` and call ``on_failed``; log what they raise."""
-    try:
-        in_clean_context(_tell, task, error, exception)
-    except BaseException as error:  # even SystemExit: it must end neither this thread nor the run's settlement
-        kept_connections.note_error(error)
-        logger.exception("%s: on_failed raised", task)
+    project.attempt(Failure(task, error, exception), _tell, task, error, exception)
 
 
 def _tell(task: ClaimedTask, error: str, exception: BaseException | None) -> None:

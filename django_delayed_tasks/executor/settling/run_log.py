@@ -9,7 +9,7 @@ import traceback
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.states import NextState, RunOutcome
@@ -79,6 +79,12 @@ def _log(level: int, task: ClaimedTask, settlement: Settlement, then: NextState)
 
 
 def _emit(level: int, text: str, values: tuple[Any, ...], error: BaseException | None, extra: dict[str, Any]) -> None:
+    project.attempt("a handler of the log", _hand_to_handlers, level, text, values, error, extra)
+
+
+def _hand_to_handlers(
+    level: int, text: str, values: tuple[Any, ...], error: BaseException | None, extra: dict[str, Any]
+) -> None:
     exc_info = error and _says_more(error) and (type(error), error, error.__traceback__)
     run_logger.log(level, text, *values, exc_info=exc_info, extra=extra)
 
@@ -178,7 +184,7 @@ class RunLog:
             _say_slow(left)
 
     def _do(self, thread: CrewThread[End], end: End) -> None:
-        in_clean_context(_log, *end)
+        _log(*end)
         if self._left_out and self._jobs.empty():
             left_out, self._left_out = self._left_out, 0
             _say_slow(left_out)

@@ -84,14 +84,11 @@ class CrewThread(Thread, Generic[J]):
             while (job := crew.jobs.get()) is not None:
                 self.began, self.job = clock.monotonic(), job
                 try:
-                    try:
-                        if (was_idle := self.began - self._ended > IDLE) or own.losses != kept_connections.losses:
-                            own.refresh(was_idle)
-                        crew.do(self, job)
-                        if forks.pid != pid:
-                            end_if_forked(pid)
-                    finally:
-                        own.tidy(job)
+                    if (was_idle := self.began - self._ended > IDLE) or own.losses != kept_connections.losses:
+                        own.refresh(was_idle)
+                    crew.do(self, job)
+                    if forks.pid != pid:
+                        end_if_forked(pid)
                 except BaseException as error:
                     end_if_forked(pid, error)
                     self._lose(job, error)

@@ -4,34 +4,33 @@ import sys
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import Context, copy_context
 from functools import partial
 from threading import Semaphore, Thread
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.support.forks import in_one_process
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class Call(NamedTuple):
-    """A call that waits for a thread, and the context of the coroutine that waits for it."""
+    """A call that waits for a thread, and ``who`` waits for it: the run of the coroutine."""
 
     future: "Future[Any]"
     function: Callable[[], Any]
-    context: Context
+    who: object
 
     def __str__(self) -> str:
-        return "a handler"
+        return str(self.who)
 
 
 class StuckCall(NamedTuple):
-    """A call that has kept its thread for ``seconds``: the context that it belongs to, and where it is."""
+    """A call that has kept its thread for ``seconds``: the run that it belongs to, and where it is."""
 
-    context: Context
+    who: object
     seconds: float
     stack: str
 
@@ -51,7 +50,7 @@ class KeptThreads(ThreadPoolExecutor):
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
         """Let a thread call the function; return the future of its result."""
         future: Future[R] = Future()
-        self._calls.put(Call(future, partial(fn, *args, **kwargs), copy_context()))
+        self._calls.put(Call(future, partial(fn, *args, **kwargs), project.caller() or "a coroutine"))
         if not self._idle.acquire(blocking=False):
             self._crew.add()
         return future
@@ -59,9 +58,8 @@ class KeptThreads(ThreadPoolExecutor):
     def _make(self, thread: CrewThread[Call], call: Call) -> None:
         if call.future.set_running_or_notify_cancel():
             try:
-                result = in_one_process(call.function)
+                result = project.call(call.who, _called, call.function)
             except BaseException as error:
-                kept_connections.note_error(error)
                 call.future.set_exception(error)
             else:
                 call.future.set_result(result)
@@ -84,7 +82,7 @@ class KeptThreads(ThreadPoolExecutor):
             return []
         stuck = []
         for thread, call in self._crew.busy()[: max(0, most - len(self._crew.lost()))]:
-            found = StuckCall(call.context, thread.busy_for(), stack_of(thread))
+            found = StuckCall(call.who, thread.busy_for(), stack_of(thread))
             if self._crew.give_up(thread, call):
                 stuck.append(found)
                 self._crew.add()
@@ -102,6 +100,13 @@ class KeptThreads(ThreadPoolExecutor):
     def is_connected(self) -> bool:
         """Whether a thread has a connection open."""
         return any(thread.is_connected for thread in list(self._crew.threads))
+
+
+def _called(function: Callable[[], R]) -> R:
+    """Call the function; what it has left open is lost, so that it has failed, as a handler would have."""
+    returned = function()
+    kept_connections.refuse_left_open()
+    return returned
 
 
 def _fail(call: Call, error: BaseException) -> None:

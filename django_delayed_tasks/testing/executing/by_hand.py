@@ -15,11 +15,11 @@ from asgiref.sync import async_to_sync
 from django.db.models import Count, Min, Q, QuerySet
 
 from django_delayed_tasks import clock, signals
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import from_settings
 from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.watchdog import settle_abandoned
-from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import find, registry
 from django_delayed_tasks.models import PausedQueue, Resource, Task, TaskRun
 from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
@@ -115,7 +115,7 @@ class ByHand:
         perform = async_to_sync(performer.aperform) if is_async else performer.perform
         with timed(running):
             try:
-                in_clean_context(perform, running)
+                project.call(running, perform, running)
             except BaseException as error:
                 performer.fail_run(running, error)
         if running.is_abandoned:

@@ -250,20 +250,3 @@ def test_two_executors_share_by_their_places(make_bench: Any) -> None:
     bench.peers.refresh(bench.lease.executor, executors.live("default"))
     bench.poller.poll()
     assert {share_of(task.id, 2) for task in bench.delivered} == {0}
-
-
-def test_a_limit_that_cannot_be_read_leaves_no_claim_behind_as_held(bench: Bench) -> None:
-    """The search for lost claims finds what is claimed and not held."""
-    errors: list[Exception] = []
-
-    def read(handler: object) -> None:
-        if errors:
-            raise errors.pop()
-
-    handler_of(lambda task: None, max_concurrent=property(read))
-    add()
-    errors.append(ValueError("the cache is away"))
-    with pytest.raises(ValueError, match="the cache is away"):
-        bench.poll_all()
-    assert Task.objects.get().status == TaskStatus.RUNNING
-    assert len(bench.held) == 0

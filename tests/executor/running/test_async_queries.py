@@ -105,17 +105,27 @@ class TestQueries:
         drain()
         assert effects() == {"good"}
 
-    def test_a_transaction_that_is_left_open_is_rolled_back(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_transaction_that_is_left_open_fails_the_run(self, caplog: pytest.LogCaptureFixture) -> None:
+        """As that of a plain handler: what was written in it is lost, so the run must not be done."""
+        found: list[bool] = []
+
+        def leave_open(task: Any) -> None:
+            transaction.set_autocommit(False)
+            write(task)
+
         async def handle(task: Any) -> None:
-            if task.biz_num == "1":
-                await sync_to_async(transaction.set_autocommit)(False)
-            assert await sync_to_async(lambda: connection.get_autocommit())()
+            try:
+                await sync_to_async(leave_open)(task)
+            finally:
+                found.append(await sync_to_async(lambda: connection.get_autocommit())())
 
         async_handler_of(handle, max_attempts=1)
         add()
         drain()
-        assert the_run().outcome == RunOutcome.DONE
-        assert "a handler left a transaction open on 'default'" in caplog.text
+        assert the_run().outcome == RunOutcome.FAILED
+        assert "left a transaction open on 'default': what it wrote there is rolled back" in the_run().error
+        assert "code 1 left a transaction open on 'default'" in caplog.text
+        assert (effects(), found) == (set(), [True])
 
     def test_sync_code_may_call_async_code_that_queries(self) -> None:
         async def count() -> int:

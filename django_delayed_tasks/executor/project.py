@@ -1,0 +1,123 @@
+"""The door to a project's code: everything that a project wrote, and an executor calls, is called here.
+
+Handlers, middlewares, receivers of signals, hooks, handlers of the log, keys, imports of functions: each is called in a
+clean context, so that it finds nothing that another call has left behind. That includes the active translation and time
+zone, and every other context variable. What it leaves on the connections of its thread is looked at afterwards, so that
+neither the next call nor a statement of the executor meets it. What it raises, SystemExit too, ends no thread.
+
+Django's connections belong to the thread, whatever its context. But its caches and the backends of its Tasks framework
+belong to the context: in a new one, a cache would connect again, and making a backend takes longer than running a
+function. So both are created once per thread, in the context that is copied for each call.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import Context, ContextVar
+from threading import local
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
+
+from django.core.cache import caches
+
+from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.forks import in_one_process
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+FRAMEWORKS: Final = ("django.tasks", "django_tasks")
+"""The modules of the Tasks framework and of its backport."""
+
+_caller: ContextVar[object] = ContextVar("caller", default=None)
+"""The call that this context belongs to, as it is named in the log; None outside of all calls."""
+
+
+def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
+    """Call ``function(*args)``, code of a project; return or raise what it does. The log names it by ``str(who)``.
+
+    After a call within another one, as that of ``backoff`` within a run, the connections are the outer one's: of what
+    it leaves there, a transaction ends at once, and all else, such as a wrapper of statements, at the outer one's end.
+    """
+    look = kept_connections.tidy_after if _caller.get() is None else kept_connections.end_transactions_of
+    try:
+        return in_one_process(context_of(who).run, function, *args)
+    except BaseException as error:
+        kept_connections.note_error(error)
+        raise
+    finally:
+        look(who)
+
+
+def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
+    """Do as :func:`call` within another call, in its context, which the receivers of a run share with the handler."""
+    try:
+        return in_one_process(function, *args)
+    except BaseException as error:
+        kept_connections.note_error(error)
+        raise
+    finally:
+        kept_connections.end_transactions_of(who)
+
+
+async def astep(who: object, function: Callable[[Unpack[Ts]], Awaitable[R]], *args: *Ts) -> R:
+    """Do as :func:`step` in a coroutine whose context is from :func:`context_of`: await ``function(*args)``."""
+    try:
+        return await function(*args)
+    except BaseException as error:
+        kept_connections.note_error(error)
+        raise
+    finally:
+        kept_connections.end_transactions_of(who)
+
+
+def attempt(who: object, function: Callable[[Unpack[Ts]], object], *args: *Ts) -> BaseException | None:
+    """Do as :func:`call` where nothing depends on the result: log what it raises, and return that, or None."""
+    try:
+        call(who, function, *args)
+    except BaseException as error:
+        logger.exception("%s raised", who)
+        return error
+    return None
+
+
+def context_of(who: object) -> Context:
+    """Return a clean context for what is called for ``who``, such as the coroutine of a run."""
+    context = _base.context.copy()
+    context.run(_caller.set, who)
+    return context
+
+
+def caller_in(context: Context) -> object:
+    """Return the ``who`` of the outermost call that the context belongs to; None if it belongs to none."""
+    return context.get(_caller)
+
+
+def caller() -> object:
+    """Return the ``who`` of the outermost call that this code is part of; None if it is part of none."""
+    return _caller.get()
+
+
+class _Base(local):
+    """The context of this thread that is copied for each call."""
+
+    def __init__(self) -> None:
+        self.context = Context()
+        self.context.run(_make_kept)
+
+
+def _make_kept() -> None:
+    for kept in (caches, *_task_backends()):
+        for alias in kept:
+            with suppress(Exception):  # what cannot be created fails its users
+                kept[alias]
+
+
+def _task_backends() -> list[Any]:
+    """Return the collections of backends of the frameworks that this process has imported."""
+    return [sys.modules[name].task_backends for name in FRAMEWORKS if name in sys.modules]
+
+
+_base = _Base()
