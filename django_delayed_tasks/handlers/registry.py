@@ -1,6 +1,7 @@
 """The handlers that this process knows, by code."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -22,8 +23,9 @@ _registration = Lock()
 _loading = RLock()
 
 _handlers: dict[str, TaskHandler] = {}
-async_codes: frozenset[str] = frozenset()
-"""The codes whose handlers run on the event loop, to be read as ``registry.async_codes``: it is replaced."""
+_classes: Counter[type[TaskHandler]] = Counter()
+async_codes: set[str] = set()
+"""The codes whose handlers run on the event loop."""
 _problems: list[LoadProblem] | None = None
 
 
@@ -42,8 +44,11 @@ def register_task_handler(handler: TaskHandler | type[TaskHandler]) -> TaskHandl
     code = checked(instance)
     vars(instance)["biz_code"] = code  # from now on get_biz_code(), which a project may have overridden, is not asked
     with _registration:
-        known = _handlers.setdefault(code, instance)
-        _note_codes()
+        known = _handlers.get(code)
+        if known is None:
+            _put(code, instance)
+    if known is None:
+        return instance
     if not _same(known, instance):
         both = f"{name_of(known)} and {name_of(instance)}"
         raise InvalidHandler(f"two handlers have the same code, biz_code={code!r}: {both}")
@@ -55,8 +60,7 @@ def withdraw(handler: TaskHandler) -> None:
     with _registration:
         code = handler.get_biz_code()
         if _handlers.get(code) is handler:
-            del _handlers[code]
-        _note_codes()
+            _drop(code)
 
 
 def get_task_handlers() -> dict[str, TaskHandler]:
@@ -69,9 +73,16 @@ find: Callable[[str], TaskHandler | None] = _handlers.get
 """Return the handler of this code, or None if this process has none."""
 
 
-def _note_codes() -> None:
-    global async_codes
-    async_codes = frozenset(code for code, handler in _handlers.items() if handler.is_async)
+def _put(code: str, handler: TaskHandler) -> None:
+    _handlers[code] = handler
+    _classes[type(handler)] += 1
+    if handler.is_async:
+        async_codes.add(code)
+
+
+def _drop(code: str) -> None:
+    _classes[type(_handlers.pop(code))] -= 1
+    async_codes.discard(code)
 
 
 def load() -> list[LoadProblem]:
@@ -105,8 +116,8 @@ def preserved() -> Iterator[None]:
     finally:
         clear()
         with _registration:
-            _handlers.update(before)
-            _note_codes()
+            for code, handler in before.items():
+                _put(code, handler)
         _problems = problems
 
 
@@ -117,8 +128,8 @@ def clear() -> None:
     """
     global _problems
     with _registration:
-        _handlers.clear()
-        _note_codes()
+        for known in (_handlers, _classes, async_codes):
+            known.clear()
     _problems = None
 
 
@@ -142,7 +153,7 @@ def _problem_of_registering(found: Found) -> LoadProblem | None:
 
 def _serves_by_an_instance(handler: TaskHandler | type[TaskHandler]) -> bool:
     # A class whose instances the module registered needs no registration, and its constructor may need arguments.
-    return isinstance(handler, type) and any(type(known) is handler for known in get_task_handlers().values())
+    return isinstance(handler, type) and _classes[handler] > 0
 
 
 def _forget_unimported() -> None:
@@ -151,8 +162,7 @@ def _forget_unimported() -> None:
     with _registration:
         for code, handler in list(_handlers.items()):
             if type(handler).__module__ not in sys.modules:
-                del _handlers[code]
-        _note_codes()
+                _drop(code)
 
 
 def _instance(handler: Any) -> TaskHandler:

@@ -86,18 +86,18 @@ class Cron(Trigger):
     def _first(self, local: datetime, suits: Callable[[datetime], bool], reverse: bool = False) -> datetime | None:
         # cronsim knows no time zones here: its own ways over changes of clocks are for those by a whole hour.
         walls = CronSim(self.expression, local.replace(tzinfo=None), reverse=reverse)
-        times = map(self._once, walls) if self._is_on_the_wall else _as_shown(walls, self.zone, reverse)
+        times = map(self.once, walls) if self.is_on_the_wall else _as_shown(walls, self.zone, reverse)
         try:
             return next(filter(suits, times), None)
         except (OverflowError, ValueError):  # at the ends of the calendar
             return None
 
-    def _once(self, wall: datetime) -> datetime:
+    def once(self, wall: datetime) -> datetime:
         """Return when the local time ``wall`` first occurs; if a DST change skips it, the end of the gap."""
         return next(iter(_shown(wall, self.zone)), None) or _end_of_gap(wall, self.zone)
 
     @property
-    def _is_on_the_wall(self) -> bool:
+    def is_on_the_wall(self) -> bool:
         """Whether the expression follows local time: as in Debian's cron, if neither minutes nor hours have a star."""
         minutes, hours = self.expression.split()[-5:-3]
         return not minutes.startswith("*") and not hours.startswith("*")

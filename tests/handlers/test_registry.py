@@ -117,3 +117,30 @@ def test_preserved_undoes_what_happens_inside() -> None:
         register_task_handler(Demanding("inner"))
         assert list(get_task_handlers()) == ["inner"]
     assert get_task_handlers() == {"promotion": outer}
+
+
+def test_a_registration_looks_at_no_other_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ten thousand handlers, as of one for each feed, each would look at all of them."""
+    asked: list[str] = []
+
+    class Feed(TaskHandler):
+        def __init__(self, number: int) -> None:
+            self.biz_code = f"feed-{number}"
+
+        def handle(self, task: Any) -> None:
+            pass
+
+        @property
+        def is_async(self) -> bool:
+            asked.append(self.biz_code)
+            return super().is_async
+
+    def first(number: int) -> int:
+        asked.clear()
+        register_task_handler(Feed(number))
+        return len(asked)
+
+    once = first(0)
+    assert [first(number) for number in range(1, 50)] == [once] * 49
+    monkeypatch.setattr(registry, "get_task_handlers", None)
+    assert registry._serves_by_an_instance(Feed)

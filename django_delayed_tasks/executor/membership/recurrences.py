@@ -2,10 +2,16 @@
 
 from datetime import timedelta
 
+from django.conf import settings as project
+
 from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import TaskHandler, get_task_handlers
 from django_delayed_tasks.store.acceptance import lane_of
-from django_delayed_tasks.store.schedules import declare
+from django_delayed_tasks.store.schedules import declare, zones
+from django_delayed_tasks.support.durations import plural
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
 
 CONFIRM_EVERY = 60.0
 """Seconds between two confirmations."""
@@ -23,12 +29,19 @@ class Recurrences:
     def declare(self) -> None:
         """Create or update the tasks of all handlers with a trigger; retire those of handlers without one."""
         handlers = get_task_handlers()
+        self._follow_zone(is_start=True)
         recurring = [declaration_of(code, handler) for code, handler in handlers.items() if handler.recurs_by]
         declare.declare(self._alias, recurring)
         declare.retire(self._alias, _without_trigger())
 
+    def _follow_zone(self, *, is_start: bool) -> None:
+        zone = project.TIME_ZONE
+        if moved := zones.follow(self._alias, zone, get_task_handlers(), is_start=is_start):
+            logger.info("TIME_ZONE is %s now: %d recurring %s moved", zone, moved, plural(moved, "task"))
+
     def confirm(self) -> bool:
         """Confirm the recurring tasks, recreate missing and failed ones, and retire those unconfirmed for too long."""
+        self._follow_zone(is_start=False)
         recurring = [
             declaration_of(code, handler) for code, handler in get_task_handlers().items() if _has_next_run(handler)
         ]

@@ -1,11 +1,16 @@
 """The executor that ``api.start`` runs in threads of the calling process."""
 
 import atexit
+import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock, Thread
 from typing import Any
 
+from django.apps import apps
+from django.core.management import ManagementUtility
 from django.db import connections
+from django.utils import autoreload
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import TaskException
@@ -16,9 +21,16 @@ from django_delayed_tasks.leases.acquiring import refuse_in_transaction
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.dialects.sqlite import is_in_memory
 from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
 
 IN_THIS_THREAD = "run_due_tasks of django_delayed_tasks.testing, which needs no executor"
 """The parts that tests may use instead."""
+SERVERS = ("runserver", "runserver_plus")
+"""The commands that serve the project: Django's, and that of django-extensions."""
+CHILDREN = (autoreload.DJANGO_AUTORELOAD_ENV, "WERKZEUG_RUN_MAIN")
+"""The variables of the environment that are "true" in the process that a reloader of theirs starts again and again."""
 _lock = Lock()
 _executor: Executor | None = None
 _of_parent: list[Executor | None] = []
@@ -27,6 +39,8 @@ _of_parent: list[Executor | None] = []
 def start(**options: Any) -> None:
     """Start the executor of this process. An executor of the parent process does not count as this process's.
 
+    None is started while a command of ``manage.py`` loads the project, as by ``AppConfig.ready``, unless it serves it.
+
     Raises:
         TaskException: this process has an executor already, a live executor has its name, the caller is inside a
             transaction, the database is an SQLite database in memory, or freezegun has stopped the clocks.
@@ -34,6 +48,9 @@ def start(**options: Any) -> None:
     """
     global _executor
     forks.notice()
+    if command := _loading_command():
+        logger.info("start() starts no executor while manage.py %s loads the project", command)
+        return
     with _lock:
         if _executor is not None:
             raise TaskException("this process runs an executor already; call shutdown() first")
@@ -42,6 +59,24 @@ def start(**options: Any) -> None:
         _start(executor)
         _executor = executor
     atexit.register(shutdown)
+
+
+def _loading_command() -> str:
+    """Return the name of the command that is loading the project in this thread; "" if there is none, or it serves it.
+
+    Of Django's server, the process that watches the code does not serve, nor does it end when the code changes.
+    """
+    frame = None if apps.ready else sys._getframe()
+    while frame:
+        if frame.f_code is ManagementUtility.execute.__code__:
+            command = str(frame.f_locals.get("subcommand", ""))
+            return "" if command in SERVERS and _is_serving() else command
+        frame = frame.f_back
+    return ""
+
+
+def _is_serving() -> bool:
+    return "--noreload" in sys.argv or any(os.environ.get(name) == "true" for name in CHILDREN)
 
 
 def _start(executor: Executor) -> None:

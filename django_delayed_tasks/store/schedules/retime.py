@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db import connections
 from django.db.models import Q, QuerySet
 
 from django_delayed_tasks.clock import SKEW
@@ -17,7 +16,6 @@ from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.schedules import verbs
 from django_delayed_tasks.store.schedules.declare import NUM
 from django_delayed_tasks.store.schedules.recurrence import read_now
-from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.portions import PORTION
 from django_delayed_tasks.triggers import parse_stored
 
@@ -84,7 +82,5 @@ def retime(alias: str) -> int:
 
 
 def _write(alias: str, task: Task, right: Times) -> int:
-    dialect = dialect_of(connections[alias])
     moments = {"when_time": right.when, "claim_at": right.claim_at}
-    changes = ", ".join(f"{column} = {dialect.moment_literal(moment)}" for column, moment in moments.items())
-    return len(verbs.retiming(changes).to_seen(alias, [(task.pk, task.version)]))
+    return len(verbs.retiming(moments).to_seen(alias, [(task.pk, task.version)]))

@@ -3,7 +3,7 @@
 It is applied to an identity, to tasks in the versions in which they were seen, or to each task that a query finds.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -242,9 +242,14 @@ def postponing(offset: timedelta) -> Verb:
     return Verb(assignments, _accepting(PENDING))
 
 
-def retiming(moments: str) -> Verb:
-    """Return the verb that gives pending tasks the moments that these assignments name, and no other values."""
-    return Verb(lambda dialect: (_touched(dialect, moments), []), _accepting(PENDING))
+def retiming(moments: Mapping[str, datetime]) -> Verb:
+    """Return the verb that gives pending and paused tasks these moments, by column, and changes nothing else."""
+
+    def assignments(dialect: Dialect) -> SQL:
+        changes = [f"{column} = {dialect.moment_literal(moment)}" for column, moment in moments.items()]
+        return _touched(dialect, ", ".join(changes)), []
+
+    return Verb(assignments, _accepting(PENDING, PAUSED))
 
 
 def _pending_again(dialect: Dialect) -> SQL:
