@@ -130,8 +130,8 @@ class Scene:
 
     def play(self) -> None:
         """Let an executor run the task at which the door is misused, and others after it, in the same threads."""
+        self.add_bad()
         with kept_connections.of_thread("default"), executing(threads=1, poll_interval=0.02):
-            self.add_bad()
             wait_until(has_ended)
             for number in ("1", "2"):
                 add(number)
