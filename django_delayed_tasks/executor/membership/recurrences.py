@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import TaskHandler, get_task_handlers
-from django_delayed_tasks.store.acceptance import lane_of
 from django_delayed_tasks.store.schedules import declare
+from django_delayed_tasks.store.sql.lanes import lane_of
 
 CONFIRM_EVERY = 60.0
 """Seconds between two confirmations."""
@@ -57,4 +57,5 @@ def _has_next_run(handler: TaskHandler) -> bool:
 
 def declaration_of(code: str, handler: TaskHandler) -> declare.DeclaredTask:
     """Return the recurring task of a handler that has a trigger."""
-    return declare.DeclaredTask(code, str(handler.recurs_by), handler.queue, handler.priority, lane_of(code))
+    lane = lane_of(code, handler)
+    return declare.DeclaredTask(code, str(handler.recurs_by), handler.queue, handler.priority, lane)
