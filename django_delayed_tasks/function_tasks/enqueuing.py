@@ -18,11 +18,12 @@ from django_delayed_tasks.function_tasks.task_class import changed
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists, RunOutcome, TaskStatus
-from django_delayed_tasks.store.acceptance import lane_of, refuse_expired, trace_of_caller
+from django_delayed_tasks.store.acceptance import refuse_expired, trace_of_caller
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.notices.wakeup import sees_commit
 from django_delayed_tasks.store.schedules import add, add_many
 from django_delayed_tasks.store.schedules.recurrence import with_first_times
+from django_delayed_tasks.store.sql.lanes import lane_of
 from django_delayed_tasks.store.sql.portions import PORTION, portions
 from django_delayed_tasks.store.sql.transactions import atomically, is_in_test_case
 from django_delayed_tasks.store.validation import (
@@ -70,7 +71,7 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         expires_at=valid_when(expires, "expires"),
         once=valid_once(getattr(task, "once", False), trigger),
         trace=trace_of_caller(),
-        lane=lane_of(code),
+        lane=lane_of(code, handler),
     )
     refuse_expired(schedule, "expires")
     family = family_of(task)

@@ -10,7 +10,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
 from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, load_problems
 from django_delayed_tasks.models import Success, Task, TaskRun
-from django_delayed_tasks.store.sql.lanes import LOOP, open_lane
+from django_delayed_tasks.store.sql.lanes import lane_of
 from django_delayed_tasks.store.validation import (
     Schedule,
     When,
@@ -57,7 +57,7 @@ def accepted(task: Any, once: bool = False) -> Schedule:
         None if trigger is None else str(trigger),
         valid_when(task.expires_at, "expires_at"),
         valid_once(once, trigger),
-        lane=_lane_for(code, handler),
+        lane=lane_of(code, handler),
         trace=trace_of_caller(),
     )
     refuse_expired(schedule, "expires_at")
@@ -90,17 +90,6 @@ def refuse_never(when: When, expires: When, field: str) -> None:
         raise InvalidTask(field, expires, "is in the past: the task could never start")
     if None not in (when, expires) and type(when) is type(expires) and expires < when:  # type: ignore[operator]
         raise InvalidTask(field, expires, f"is before the task's time, {when}: it could never start")
-
-
-def lane_of(code: str) -> str:
-    """Return the lane in which tasks of this code wait, as far as this process knows: "" if it has no handler."""
-    return _lane_for(code, find(code))
-
-
-def _lane_for(code: str, handler: TaskHandler | None) -> str:
-    if handler is None:
-        return ""
-    return open_lane(code) if handler.is_limited else LOOP if handler.is_async else ""
 
 
 def known_identity(alias: str, biz_code: Any, biz_num: Any) -> tuple[str, str]:

@@ -14,12 +14,13 @@ from django_delayed_tasks.admin.triggers.fields import MomentField, check_has_ti
 from django_delayed_tasks.admin.triggers.outlook import note_on
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
-from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.handlers import find, get_task_handlers
 from django_delayed_tasks.models import CODE_LENGTH, QUEUE_LENGTH, Task
 from django_delayed_tasks.stats.plans import Plan, plan_of
 from django_delayed_tasks.store import validation
-from django_delayed_tasks.store.acceptance import accepted, lane_of, refuse_never
+from django_delayed_tasks.store.acceptance import accepted, refuse_never
 from django_delayed_tasks.store.schedules.recurrence import read_now, with_first_times
+from django_delayed_tasks.store.sql.lanes import lane_of
 from django_delayed_tasks.store.validation import Schedule
 from django_delayed_tasks.support.spans import parse_offset
 
@@ -150,7 +151,7 @@ class ChangeTaskForm(TaskForm):
         schedule = Schedule(
             current.biz_code, current.biz_num, when, biz_ext, cleaned["queue"], cleaned["priority"], text,
             cleaned["expires_at"] if "expires_at" in self.changed_data else current.expires_at, current.once,
-            lane=lane_of(current.biz_code),
+            lane=lane_of(current.biz_code, find(current.biz_code)),
         )  # fmt: skip
         return with_first_times(settings.DATABASE, [schedule])[0]
 

@@ -20,12 +20,12 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import find
-from django_delayed_tasks.store.acceptance import lane_of
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, watermark
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.store.sql.lanes import lane_of
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -212,12 +212,13 @@ class Poller:
 
     def _are_plain(self, tasks: list[ClaimedTask], lane: str) -> bool:
         """Return whether each task has a handler here and is in its lane, and none has been rescued."""
-        special = [code for code in {task.biz_code for task in tasks} if not find(code) or lane_of(code) != lane]
+        handlers = {task.biz_code: find(task.biz_code) for task in tasks}
+        special = [code for code, handler in handlers.items() if not handler or lane_of(code, handler) != lane]
         return not special and not [task for task in tasks if task.rescues]
 
     def _in_lane(self, lane: str, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
         """Return the tasks that this lane is for; the others, whose handler was another one, are moved into theirs."""
-        lanes = {code: lane_of(code) for code in {task.biz_code for task in tasks}}
+        lanes = {code: lane_of(code, find(code)) for code in {task.biz_code for task in tasks}}
         for task in tasks:
             if lanes[task.biz_code] != lane:
                 self._held.release([task], lane=lanes[task.biz_code])

@@ -6,8 +6,8 @@ from django.conf import settings as project
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import TaskHandler, get_task_handlers
-from django_delayed_tasks.store.acceptance import lane_of
 from django_delayed_tasks.store.schedules import declare, zones
+from django_delayed_tasks.store.sql.lanes import lane_of
 from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
 
@@ -70,4 +70,5 @@ def _has_next_run(handler: TaskHandler) -> bool:
 
 def declaration_of(code: str, handler: TaskHandler) -> declare.DeclaredTask:
     """Return the recurring task of a handler that has a trigger."""
-    return declare.DeclaredTask(code, str(handler.recurs_by), handler.queue, handler.priority, lane_of(code))
+    lane = lane_of(code, handler)
+    return declare.DeclaredTask(code, str(handler.recurs_by), handler.queue, handler.priority, lane)

@@ -7,7 +7,10 @@ less than ``BLOCKED`` reads none of them.
 """
 
 import hashlib
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from django_delayed_tasks.handlers import TaskHandler
 
 OPEN: Final = "="
 LOOP: Final = "@"
@@ -19,6 +22,13 @@ _DIGEST: Final = 32
 
 OPENED: Final = f"CASE WHEN SUBSTR(lane, 1, 1) = '{BLOCKED}' THEN SUBSTR(lane, {_DIGEST + 2}) ELSE lane END"
 """The expression for the lane of a row that is no longer blocked."""
+
+
+def lane_of(code: str, handler: "TaskHandler | None") -> str:
+    """Return the lane in which tasks of this code wait, by its handler in this process: "" if there is none."""
+    if handler is None:
+        return ""
+    return open_lane(code) if handler.is_limited else LOOP if handler.is_async else ""
 
 
 def open_lane(code: str) -> str:
