@@ -18,6 +18,8 @@ from django_delayed_tasks.store.sql.kept_connections import discard_unusable
 from harness.torture.models import Accepted
 from harness.torture.texts import text_of
 
+OF_ONE_PROCESS = 10**9
+"""Sequences that a process has for its calls: more than it can make. Those of two processes say nothing of an order."""
 When = datetime | timedelta | None
 UNCHANGING = ("missing", "exists", "kept", "filtered")
 """Results of calls that left everything as it was."""
@@ -47,12 +49,12 @@ Work = Callable[[], Sequence[str]]
 
 
 class Caller:
-    """Makes calls on the default database; may be used by several threads. There is one for each world."""
+    """Makes calls on the default database; may be used by several threads. There is one in each process that calls."""
 
-    def __init__(self, stop: Event | None = None) -> None:
+    def __init__(self, stop: Event | None = None, process: int = 0) -> None:
         self._stop = stop or Event()
         self._lock = Lock()
-        self._last = 0
+        self._last = process * OF_ONE_PROCESS
         self._open: set[int] = set()
         self.unanswered = 0
         """Calls whose COMMIT's answer was lost and that turned out to be accepted."""
