@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import inf
 from threading import Event, Lock
 from typing import Any
 
@@ -49,10 +50,14 @@ Work = Callable[[], Sequence[str]]
 
 
 class Caller:
-    """Makes calls on the default database; may be used by several threads. There is one in each process that calls."""
+    """Makes calls on the default database; may be used by several threads. There is one in each process that calls.
 
-    def __init__(self, stop: Event | None = None, process: int = 0) -> None:
+    A call that the database refuses is made again, for ``patience`` seconds.
+    """
+
+    def __init__(self, stop: Event | None = None, process: int = 0, patience: float = inf) -> None:
         self._stop = stop or Event()
+        self._patience = patience
         self._lock = Lock()
         self._last = process * OF_ONE_PROCESS
         self._open: set[int] = set()
@@ -126,7 +131,7 @@ class Caller:
         return accepted
 
     def _insist(self, calls: Sequence[Call], work: Work) -> list[Accepted]:
-        pause, lost, first = 0.02, False, calls[0]
+        pause, lost, first, begun = 0.02, False, calls[0], time.monotonic()
         while True:
             try:
                 accepted = self._found(calls) if lost else []
@@ -134,6 +139,8 @@ class Caller:
                 return accepted or self._attempt(calls, work)
             except (DatabaseError, InterfaceError) as error:
                 # Also an IntegrityError: the first try's COMMIT has arrived after all, and is found next time.
+                if time.monotonic() - begun > self._patience:
+                    raise
                 lost = True
                 discard_unusable(
                     "default"

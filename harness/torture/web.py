@@ -8,6 +8,9 @@ from threading import Event
 
 import django
 
+PATIENCE = 30.0
+"""Seconds after which a call that the database refuses is refused for good: no server is restarted meanwhile."""
+
 
 def main(number: int, rate: float, seed: str, longest: float, codes: tuple[str, ...]) -> None:
     """Make ``rate`` calls a second until SIGTERM; a call that is not answered then is waited for."""
@@ -26,7 +29,9 @@ def main(number: int, rate: float, seed: str, longest: float, codes: tuple[str, 
 
     stop = Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    load = Views(Caller(process=number), stop, random.Random(f"{seed} {number}"), codes, f"w{number}-")
+    load = Views(
+        Caller(process=number, patience=PATIENCE), stop, random.Random(f"{seed} {number}"), codes, f"w{number}-"
+    )
     load.longest = longest
     print(f"Calling with {django_delayed_tasks.__path__[0]}", flush=True)
     load.run(sys.maxsize, rate)

@@ -27,14 +27,14 @@ class Migrations(Scenario):
         first, *later = names()
         stock.add_waiting(0, world.size.extra, 1)
         stock.add_runs(0, world.size.extra)
-        stock.finish_writing()
-        call_command("migrate", APP, first, verbosity=0)
         try:
+            call_command("migrate", APP, first, verbosity=0)
+            stock.finish_writing()
             for name in later:
                 self._apply(world, name)
         finally:
-            call_command("migrate", verbosity=0)
             empty_tables()
+            call_command("migrate", verbosity=0)
 
     @staticmethod
     def _apply(world: World, name: str) -> None:

@@ -17,7 +17,7 @@ from django_delayed_tasks.models import TaskRun
 from harness.torture import hooks, ledger, versions
 from harness.torture.bugs import VARIABLE
 from harness.torture.calls import OF_ONE_PROCESS
-from harness.torture.child import Child
+from harness.torture.child import Child, ChildError
 from harness.torture.cluster import Executor
 from harness.torture.codes import COROUTINES, HANDLERS, MIXED, paths_of
 from harness.torture.ledger import PREFIX, STOCK
@@ -76,9 +76,9 @@ class Upgrade(Scenario):
         after = Release(world, 2, package)
         with_new = Release(world, 3, package, handlers=COROUTINES, codes=(*MIXED, NEW))
         before.start()
-        _work(world)
+        _work(world, before)
         call_command("migrate", verbosity=0)
-        _work(world)
+        _work(world, before)
         before.make_way_for(after)
         after.make_way_for(with_new)
         with_new.end_web()
@@ -130,18 +130,29 @@ class Release:
         """Start the other release next to this one, and end this one: its executors, then its web processes."""
         world = self._world
         other.start()
-        _work(world)
+        _work(world, self, other)
         for executor in self._executors:
             executor.is_ending = True
             self._end(executor.name, executor.child)
             world.tally.faults["executor replaced by one of another release"] += 1
-        _work(world)
+        self._executors.clear()
+        _work(world, self, other)
         self.end_web()
 
     def end_web(self) -> None:
         """End the web processes, once each has the answer to its call."""
         for name, child in self._web.items():
             self._end(name, child)
+
+    def look(self) -> None:
+        """See that all its processes are there.
+
+        Raises:
+            ChildError: one is not; the message has the end of its output.
+        """
+        for name, child in (*((one.name, one.child) for one in self._executors), *self._web.items()):
+            if (code := child.process.poll()) is not None:
+                raise ChildError(f"{name} ended with {code} by itself:\n{child.output[-3000:]}")
 
     def _end(self, name: str, child: Child) -> None:
         child.process.send_signal(signal.SIGTERM)
@@ -157,11 +168,13 @@ def _finish(world: World, name: str, program: list[str], environment: Mapping[st
         raise RuntimeError(f"{name} ended with {code}:\n{child.output[-3000:]}")
 
 
-def _work(world: World) -> None:
-    """Let calls be made, and tasks end."""
+def _work(world: World, *releases: Release) -> None:
+    """Let these make calls, and end tasks."""
     part, before = world.size.tasks // STAGES, ledger.standing()
 
     def is_done() -> bool:
+        for release in releases:
+            release.look()
         now = ledger.standing()
         return now.calls >= before.calls + part and now.runs > before.runs
 
