@@ -32,9 +32,11 @@ class Migrations(Scenario):
             stock.finish_writing()
             for name in later:
                 self._apply(world, name)
-        finally:
+        except Exception:
             empty_tables()
             call_command("migrate", verbosity=0)
+            raise
+        empty_tables()
 
     @staticmethod
     def _apply(world: World, name: str) -> None:
