@@ -1,13 +1,14 @@
 """What adds promise, and texts: each invariant complains of a ledger that breaks it, and of no other."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.conf import settings
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from harness.torture.calls import OF_ONE_PROCESS
 from harness.torture.facts import Facts
 from harness.torture.invariants import AT_THE_END, violations
 from harness.torture.ledger import Call, Ledger, Row, Run, Seen
@@ -62,6 +63,11 @@ def test_done() -> None:
     assert complaints([ADDED], [run(1)], [seen(1, 1)]) == set()
 
 
+def test_early() -> None:
+    a_bit = timedelta(microseconds=1)
+    assert complaints([ADDED], [run(1)], [seen(1, 1, at=AT - a_bit)]) == {"nothing_early"}
+
+
 def test_no_row_of_what_was_accepted() -> None:
     assert complaints([call(1, "add", "created", None, task_id=None)]) == {"accepted_is_there"}
 
@@ -70,6 +76,11 @@ def test_no_row_of_what_was_accepted() -> None:
 def test_kept_what_is_being_stopped(mode: str, result: str) -> None:
     kept = call(3, "add", result, None, mode, task_id=None)
     assert complaints([ADDED, STOPPED, kept], [CUT_OFF], [seen(1, 1)]) == {"kept_remains"}
+
+
+def test_kept_by_another_process_whose_call_may_have_been_before() -> None:
+    kept = call(OF_ONE_PROCESS + 3, "add", "kept", None, "keep", task_id=None)
+    assert complaints([ADDED, STOPPED, kept], [CUT_OFF], [seen(1, 1)]) == set()
 
 
 def test_kept_what_was_deferred_after_it_was_stopped() -> None:
