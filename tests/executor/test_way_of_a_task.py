@@ -6,6 +6,7 @@ only follow the code.
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -50,6 +51,10 @@ def way() -> Iterator[Way]:
     threading.setprofile(before)
 
 
+def has_run(executor: Any, number: int) -> bool:
+    return TaskRun.objects.count() == number and not len(executor.held)
+
+
 def test_one_plain_task(way: Way) -> None:
     """The second task of an executor, so that the start of its threads does not count."""
     handler_of(lambda task: None)
@@ -58,7 +63,7 @@ def test_one_plain_task(way: Way) -> None:
             way.calls.clear()
             way.is_watched = True
             add(str(number))
-            wait_until(lambda number=number: TaskRun.objects.count() == number and not len(executor.held))
+            wait_until(partial(has_run, executor, number))
             way.is_watched = False
     calls = [call for call in way.calls if call[0].startswith(THREADS)]
     assert {thread.partition("-")[0] for thread, _, _ in calls} >= {"poller", "worker", "settler"}

@@ -124,9 +124,10 @@ def test_after_a_change_of_the_code_no_task_runs_with_the_old(newcomer: Newcomer
     assert seen == sorted(seen, reverse=True)
 
 
-@pytest.mark.parametrize(
-    "server", [(*RUNSERVER, "--noreload"), ("-c", "from mysite.wsgi import application; import signal; signal.pause()")], indirect=True
-)
+WSGI = "from mysite.wsgi import application; import signal; signal.pause()"
+
+
+@pytest.mark.parametrize("server", [(*RUNSERVER, "--noreload"), ("-c", WSGI)], indirect=True)
 def test_another_server(server: Server) -> None:
     server.wait_for("old")
 
