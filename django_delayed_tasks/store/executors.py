@@ -135,8 +135,9 @@ def _retire_predecessors(
 def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
     with connections[alias].cursor() as cursor:
         now = dialect_of(connections[alias]).read_now(cursor)
+    executor = new_id()
     row = Executor(
-        id=new_id(), name=registration.name, host=registration.host, pid=registration.pid, threads=registration.threads,
+        id=executor, name=registration.name, host=registration.host, pid=registration.pid, threads=registration.threads,
         codes=sorted(registration.codes),
         queues=None if registration.queues is None else sorted(registration.queues),
         exclude_queues=sorted(registration.exclude_queues),
@@ -144,7 +145,7 @@ def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
         version=__version__, host_time=clock.host_now(),
     )  # fmt: skip
     row.save(using=alias, force_insert=True)
-    return row.pk
+    return executor  # seekdb reports 0 as the last inserted id, and Django sets the row's to that
 
 
 def renew(alias: str, executor: int, lease: timedelta, status: ExecutorStatus = ExecutorStatus.RUNNING) -> bool:
