@@ -122,8 +122,8 @@ def add_tasks(
 ) -> int:
     """Schedule many tasks, ``batch_size`` rows per statement, and return how many were created, replaced or deferred.
 
-    The arguments are the same as for :func:`add_task`. Every task is validated before the first is written. Each batch is a
-    transaction of its own, unless the caller has one open.
+    The arguments are the same as for :func:`add_task`. Every task is validated before the first is written. Each batch
+    is a transaction of its own, unless the caller has one open.
 
     Raises:
         InvalidTask, UnknownCode, TaskExists: as for :func:`add_task`.
