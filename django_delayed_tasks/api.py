@@ -122,8 +122,8 @@ def add_tasks(
 ) -> int:
     """Schedule many tasks, ``batch_size`` rows per statement, and return how many were created, replaced or deferred.
 
-    The arguments are those of :func:`add_task`. Every task is validated before the first is written. Each batch is a
-    transaction of its own, unless the caller has one open.
+    The arguments are the same as for :func:`add_task`. Every task is validated before the first is written. Each batch
+    is a transaction of its own, unless the caller has one open.
 
     Raises:
         InvalidTask, UnknownCode, TaskExists: as for :func:`add_task`.
@@ -252,7 +252,7 @@ def cancel_tasks(
 ) -> int:
     """Cancel, as ``cancel_task`` does, every task of this code that the filters select; return how many.
 
-    The filters are those of ``get_tasks_by_code``: a part of the number, compared without regard to case, and
+    The filters are the same as for ``get_tasks_by_code``: a part of the number, compared without regard to case, and
     ``due_after <= task.when < due_before``; tasks in all states are selected. This takes a transaction for each 500
     tasks, unless the caller has one open; a task that changes meanwhile, because it is claimed, is looked at again.
 
@@ -277,7 +277,7 @@ def reschedule_tasks(
     """Reschedule, as ``reschedule_task`` does, every task of this code that the filters select; return how many.
 
     The new time is ``by`` later, or earlier if it is negative, than the task's next run, or than now if that time has
-    passed. The filters, transactions and errors are those of :func:`cancel_tasks`.
+    passed. The filters, transactions and errors are the same as for :func:`cancel_tasks`.
     """
     offset = valid_offset(by, "by")
     tasks = _selected(using, biz_code, fragment, due_before, due_after, everything)
@@ -298,7 +298,7 @@ def retry_tasks(
 
     Its attempt counter is reset, and it is due at its time, or now if that has passed. ``failed_since``, an aware
     datetime, selects tasks that have failed, or were last changed, at this moment or later. The other filters, the
-    transactions and the errors are those of :func:`cancel_tasks`.
+    transactions and the errors are the same as for :func:`cancel_tasks`.
     """
     tasks = _selected(using, biz_code, fragment, due_before, due_after, everything, failed_since)
     return change_each(finding.find_failed(tasks, failed_since), verbs.RETRY)
@@ -346,7 +346,7 @@ def get_tasks_by_code(
 
     The number is compared without regard to case. ``due_after`` and ``due_before`` are aware datetimes, of which the
     first belongs to the span and the second does not: ``due_after <= task.when < due_before``. If any of these tasks
-    is scheduled for exactly ``when``, those tasks match; otherwise all later ones do.
+    is scheduled for exactly ``when``, such tasks match; otherwise all later ones do.
 
     Raises:
         InvalidTask: a value cannot be searched for.
@@ -375,7 +375,7 @@ def preview(
 ) -> list[PlannedRun]:
     """Return the runs that are due until a moment, the earliest first, without running them.
 
-    ``until`` is an aware datetime, or a timedelta from now. At most ``limit`` runs are returned, those of one code if
+    ``until`` is an aware datetime, or a timedelta from now. At most ``limit`` runs are returned, of one code if
     it is given. A recurring task appears once for each of its times. Paused, failed and running tasks are left out, and
     so are tasks in paused queues.
 
@@ -417,7 +417,7 @@ def start(**options: Any) -> None:
 def shutdown(wait: bool = True) -> None:
     """Stop the executor that :func:`start` started, if there is one.
 
-    It claims no more tasks, releases those that have not started, and lets runs finish. With ``wait``, return when
+    It claims no more tasks, releases the ones that have not started, and lets runs finish. With ``wait``, return when
     all runs are settled or ``SHUTDOWN_TIMEOUT`` has passed.
     """
     from django_delayed_tasks.executor.process import in_process

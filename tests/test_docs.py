@@ -282,7 +282,7 @@ def survived() -> tuple[int, int]:
     cluster, patroni = ROOT / "docs/how-to/cluster.md", ROOT / "docs/how-to/patroni.md"
     galera = [(row[1], row[3]) for row in rows(cluster, "What was tested") if row[0].isdecimal()]
     others = (
-        r"in ten minutes with (\d+) faults, .* Of ([\d,]+) tasks, 0 were lost",
+        r"in ten minutes with (\d+) faults, .* 0 of ([\d,]+) tasks were lost",
         r"with (\d+) faults, 0 of (\S+) tasks were lost",
     )
     found = [

@@ -30,7 +30,7 @@ _base: Any = families()[0].backend_class  # the other family may be installed an
 class DelayedTasksBackend(_base):  # type: ignore[misc]
     """Runs functions decorated with ``@task`` as tasks of this store, in its executors.
 
-    ``OPTIONS`` are those of :class:`~django_delayed_tasks.function_tasks.options.FunctionOptions`, for all functions,
+    ``OPTIONS`` has fields of :class:`~django_delayed_tasks.function_tasks.options.FunctionOptions`, for all functions,
     and ``"functions"``, a dict of such options by the dotted paths of functions.
     """
 

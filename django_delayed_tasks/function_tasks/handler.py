@@ -30,7 +30,7 @@ class FunctionHandler(TaskHandler):
     """Runs the tasks of one function.
 
     Attributes:
-        task: the function as its decorator made it; its queue and priority are those of recurring runs.
+        task: the function as its decorator made it; its queue and priority apply to recurring runs.
         options: what the store does for it.
     """
 

@@ -84,7 +84,7 @@ async def _acall(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
 async def arun(function: Any, task: ClaimedTask) -> Any:
     """Like :func:`run`, for a coroutine function; steps that may have to wait are done in a thread.
 
-    That is a query for earlier attempts, and the receivers of the signals, except for those that write the log.
+    That is a query for earlier attempts, and the receivers of the signals, except for the ones that write the log.
     """
     waits = _earlier_attempts(task) > 0 or _has_receivers(family_of(function))
     begun = await sync_to_async(_begin)(function, task) if waits else _begin(function, task)

@@ -17,7 +17,7 @@ Call = tuple[Sequence[Any], Mapping[str, Any]]
 
 
 class Enqueuing:
-    """The methods of a function of this store: its methods are those of each family's class."""
+    """The methods of a function of this store, which each family's class has."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class Enqueuing:
 def task_class_of(family: Any, module: str) -> Any:
     """Return the class of tasks for a family, to be ``DelayedTask`` in ``module``, where pickle finds it.
 
-    Its fields are those of the family, the options of functions, None where they are not given, and those of one
+    Its fields are the family's, the options of functions, None where they are not given, and the fields of one
     enqueuing: ``biz_num`` gives it a business identity, so that enqueuing it again reschedules it; with ``once``, one
     that has succeeded is not enqueued again; with a ``trigger`` it recurs, with the same arguments.
     """

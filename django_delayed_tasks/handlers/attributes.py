@@ -34,7 +34,7 @@ _OF_CELERY: Final = {
     "retry_backoff": ("backoff",),
     "autoretry_for": ("backoff_after", "backoff"),
 }
-"""The options of Celery and of other queues, each with those of this library that take its place."""
+"""The options of Celery and of other queues, each with the options of this library that take its place."""
 
 
 def meant_by(name: str, known: Collection[str], cutoff: float = 0.6) -> str | None:

@@ -60,7 +60,7 @@ def task_handler(
     ``backoff_after(task, exception)``, ``on_failed(task, error)``, which may take ``exception=None`` as well, and
     ``concurrency_key(task)``. The function can be called as before; it gets the attributes
     ``handler`` (the registered instance), ``schedule(biz_num, when=None, biz_ext=None, **options)``, ``cancel``,
-    ``reschedule``, ``get``, ``runs`` and those that are awaited, ``aschedule`` and so on, which are the handler's.
+    ``reschedule``, ``get``, ``runs`` and the async versions, ``aschedule`` and so on, which are the handler's.
 
     Raises:
         InvalidHandler: an unknown attribute, a wrong value, or a code that another handler has.

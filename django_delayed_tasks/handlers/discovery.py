@@ -1,4 +1,4 @@
-"""Discovery of handlers: those named in ``TASK_HANDLERS`` and those in the apps' ``task_handlers`` modules."""
+"""Discovery of handlers, by ``TASK_HANDLERS`` and in the apps' ``task_handlers`` modules."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -100,7 +100,7 @@ def concrete_classes(module: ModuleType) -> list[type[TaskHandler]]:
 
 
 def handler_classes(module: ModuleType) -> list[type[TaskHandler]]:
-    """Return the handler classes defined in this module, without those it imports."""
+    """Return the handler classes defined in this module, without the ones that it imports."""
     return [value for value in vars(module).values() if is_handler_class(value) and value.__module__ == module.__name__]
 
 

@@ -86,7 +86,7 @@ def _drop(code: str) -> None:
 
 
 def load() -> list[LoadProblem]:
-    """Register the handlers that ``TASK_HANDLERS`` names and those that the apps' ``task_handlers`` modules define.
+    """Register the handlers that ``TASK_HANDLERS`` names or the apps' ``task_handlers`` modules define.
 
     Only the first call does so; later calls, from any thread, return the same problems.
 

@@ -20,7 +20,7 @@ When = datetime | timedelta | None
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """The options of ``schedule``: those of the task, and those of ``add_task``."""
+    """The options of ``schedule``: fields of the task, and arguments of ``add_task``."""
 
     queue: str | None
     priority: int | None
@@ -104,7 +104,7 @@ class Scheduling:
         """Add a task of this code.
 
         ``when`` is an aware datetime, a timedelta from now, or None for at once. ``options`` are the task's ``queue``,
-        ``priority``, ``trigger`` and ``expires_at``, and those of :func:`~django_delayed_tasks.api.add_task`:
+        ``priority``, ``trigger`` and ``expires_at``, and the arguments of :func:`~django_delayed_tasks.api.add_task`:
         ``if_exists``, ``once``, ``using``.
 
         Raises:

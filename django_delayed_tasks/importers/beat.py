@@ -209,7 +209,7 @@ def expression_of(crontab: Any) -> str:
 
 
 def _field(values: set[int], low: int, high: int) -> str:
-    """Return a field with these values; with a star if it can have one, beside which the other field of days counts."""
+    """Return a field with these values; with a star if it can have one: then the other field of days counts, too."""
     for step in range(1, high):
         stepped = range(low, high + 1, step)
         if len(stepped) > 1 and set(stepped) == set(values):

@@ -50,9 +50,7 @@ def moved(row: Any, move_of: Any, dry_run: bool) -> str:
             transaction.set_rollback(True, using=alias)
     what = [str(move.task.trigger or move.task.run_after or _("as soon as possible")), *move.changes]
     if (args, kwargs) != (list(move.args), move.kwargs):
-        what.append(
-            _("its arguments become those of JSON: lists for tuples, text for bytes, moments, decimals and UUIDs")
-        )
+        what.append(_("its arguments become JSON: lists for tuples, text for bytes, moments, decimals and UUIDs"))
     return "; ".join(what)
 
 

@@ -34,7 +34,7 @@ class OpenTelemetryMiddleware:
 
     Attributes:
         spans_per_second: how many runs that began in the same second get a span, in each process; of the others, only
-            those that fail. A span takes longer than all else that a run of an empty handler needs.
+            the ones that fail. A span takes longer than all else that a run of an empty handler needs.
     """
 
     sync_capable = async_capable = True

@@ -70,11 +70,11 @@ class LeasedFunction(Generic[R]):
         return self._function(*args[: self._place], lease, *args[self._place :], **kwargs)
 
 
-_ASYNC: Final = "use `async with mutex(...)` inside of it"
+_ASYNC: Final = "use `async with mutex(...)` inside it"
 _UNFINISHED: Final = (
     (inspect.iscoroutinefunction, "an async function", _ASYNC),
     (inspect.isasyncgenfunction, "an async generator function", _ASYNC),
-    (inspect.isgeneratorfunction, "a generator function", "use `with mutex(...)` inside of it"),
+    (inspect.isgeneratorfunction, "a generator function", "use `with mutex(...)` inside it"),
 )
 
 
@@ -83,7 +83,7 @@ def _refuse_unfinished(function: Callable[..., Any]) -> None:
         if is_one(function) or is_one(getattr(function, "__call__", None)):  # noqa: B004
             name = getattr(function, "__qualname__", function)
             raise TypeError(
-                f"{name} is {kind}: a call of it returns at once, and the mutex would be released before the work is"
+                f"{name} is {kind}: a call returns at once, and the mutex would be released before the work is"
                 f" done; {instead}"
             )
 

@@ -34,8 +34,8 @@ _FAR_BACK: Final = View(resources.LOOK_AHEAD, True, [])
 class Chooser(Contender):
     """A caller that wants a resource whose payload it accepts.
 
-    It does not stand in the wait queue, where it would hold up those behind it while nothing that it wants is free: it
-    looks at the free resources again and again.
+    It does not stand in the wait queue, where it would hold up processes behind it while nothing that it wants is free.
+    It looks at the free resources again and again.
     """
 
     def __init__(self, request: Request, when_busy: Callable[[], bool], where: Where) -> None:

@@ -22,7 +22,7 @@ def continue_below() -> None:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         os.execv(sys.executable, [sys.executable, "-I", "-S", __file__, *command])
-    except OSError:  # such as no memory: it goes on as it is, without reaping
+    except OSError:  # such as no memory: it continues as it is, without reaping
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 

@@ -1,4 +1,4 @@
-"""Commands whose work is not their output: they go on, and end as they would, when nobody can receive it any more.
+"""Commands whose work is not their output: they continue, and end as usual, when it cannot be received any more.
 
 The reader of a pipe may end, such as a shipper of logs that is restarted, and a disk may be full. What is printed then
 is lost: it must not keep an executor from starting, change an exit code, or make a run fail after its work is done.

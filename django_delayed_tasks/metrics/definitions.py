@@ -144,7 +144,7 @@ ACTIVE: Final[tuple[Metric[Activity], ...]] = (
     Metric(Kind.GAUGE, "async_runs", "Runs on the event loop.", (), lambda now: [((), now.awaited)]),
     Metric(Kind.GAUGE, "unsettled", "Claims that are not settled.", (), lambda now: [((), now.held)]),
     Metric(
-        Kind.GAUGE, "slots", "What max_concurrent allows in the whole cluster.", ("code",),
+        Kind.GAUGE, "slots", "Runs that max_concurrent allows in the whole cluster.", ("code",),
         lambda now: [(labels, most) for labels, (most, _) in _slots(now)],
     ),
     Metric(

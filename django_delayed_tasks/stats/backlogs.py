@@ -106,7 +106,7 @@ class Backlog(Figures):
         return sum(queue.ready for queue in self.late)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON; those of late queues are told by the queues."""
+        """Return the figures for JSON; the queues have the figures of late queues."""
         return super().as_json() | {"late": self.late_tasks}
 
 
@@ -173,7 +173,7 @@ def queues_of(
 ) -> list[QueueBacklog]:
     """Return the queues that are paused, have pending or ``running`` tasks, or that handlers in this process name.
 
-    Paused ones come first, then those with the longest waiting task.
+    Paused ones come first, then the ones with the longest waiting task.
 
     ``pending``: how many pending tasks each queue has, if that is known.
     """

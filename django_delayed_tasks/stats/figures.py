@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 
 class Figures:
-    """A dataclass whose ``as_json`` has its fields but those that are ``left_out``, and the properties in ``also``."""
+    """A dataclass whose ``as_json`` has its fields except ``left_out``, and the properties in ``also``."""
 
     __slots__ = ()
     left_out: ClassVar[tuple[str, ...]] = ()

@@ -60,7 +60,7 @@ def problems(*, using: str | None = None) -> list[Problem]:
 
 
 def problems_of(seen: Snapshot, queues: list[QueueBacklog] | None = None) -> list[Problem]:
-    """Like :func:`problems`, from a snapshot; ``queues`` are those of the backlog, if it was read already."""
+    """Like :func:`problems`, from a snapshot; ``queues`` are the queues of the backlog, if it was read already."""
     rows = queues_of(seen) if queues is None else queues
     kinds = (
         _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _empty_pools(seen), _late(seen, rows),
@@ -166,7 +166,7 @@ def _empty_pools(seen: Snapshot) -> Iterator[Problem]:
     for code, pool in sorted(pools.items()):
         if pool not in usable:
             text = _("Tasks of the code “%(code)s” wait, and the pool “%(pool)s” has no resource that is enabled.")
-            advice = _("Add resources to the pool, or enable those that it has.")
+            advice = _("Add resources to the pool, or enable its resources.")
             yield Problem("pool_empty", "error", text % {"code": code, "pool": pool}, advice, pool)
 
 
@@ -199,7 +199,7 @@ def grows(seen: Snapshot, queue: QueueBacklog) -> bool:
 
 
 def _first_lane(seen: Snapshot, queue: QueueBacklog) -> str:
-    """Return the lane of the task that has been due for the longest time, of those that no limit holds back."""
+    """Return the lane of the task that has been due for the longest time and that no limit holds back."""
     levels = [level for level in seen.agenda.levels if level.queue == queue.name and level.earliest == queue.earliest]
     return min((level.lane for level in levels), default="")
 

@@ -50,7 +50,7 @@ class Waits(NamedTuple):
 
 
 def waits_of(seen: Snapshot) -> Waits:
-    """Return which due tasks wait for limits; those in paused queues or without an executor wait for something else."""
+    """Return which due tasks wait for limits; tasks in paused queues or without an executor wait for something else."""
     served = [level for level in seen.agenda.levels if is_limited(level.lane) and _is_served(seen, level)]
     limits = used_up(seen, {_place(level) for level in served if not is_blocked(level.lane) and _is_late(seen, level)})
     held = [level for level in served if is_blocked(level.lane) or (_is_late(seen, level) and _place(level) in limits)]

@@ -38,7 +38,7 @@ class LiveExecutor(Figures):
 
 @dataclass(frozen=True)
 class Overview(Figures):
-    """The state of tasks and executors at ``now``; ``series`` and ``rates`` are those of the last ``span``."""
+    """The state of tasks and executors at ``now``; ``series`` and ``rates`` are of the last ``span``."""
 
     now: datetime
     span: str

@@ -121,7 +121,7 @@ class Runs(Figures):
         return Durations(folded(cell.took), cell.took_sum, cell.took_max)
 
     def plus(self, other: "Runs") -> "Runs":
-        """Return these runs and the others as those of one code or period: this one's."""
+        """Return these runs and the others together, under the code or period of these."""
         cells = dict(self.cells)
         for outcome, cell in other.cells.items():
             cells[outcome] = merged(cells[outcome], cell) if outcome in cells else cell

@@ -21,7 +21,7 @@ from django_delayed_tasks.store.claiming.waiting import COUNTED, Next
 from django_delayed_tasks.store.records import survey
 
 MAX_EXECUTORS = 500
-"""Executors that are read: the live ones, and those that crashed."""
+"""Executors that are read: the live ones, and the crashed ones."""
 FIRST = 20
 """Due tasks of each level that are read, to say what they wait for."""
 MAX_RUNNING = 2000
@@ -38,7 +38,7 @@ class Snapshot:
 
     @cached_property
     def agenda(self) -> Agenda:
-        """The levels with pending tasks, those of paused queues too."""
+        """The levels with pending tasks, also of paused queues."""
         return self._reading[0]
 
     @cached_property
@@ -66,7 +66,7 @@ class Snapshot:
 
     @cached_property
     def executors(self) -> list[Executor]:
-        """The executors that are alive by their rows, those included whose lease has run out."""
+        """The executors that are alive by their rows, also if their lease has run out."""
         rows: Any = Executor.objects.using(self.alias).filter(alive__in=[True]).order_by("name")
         return list(rows[:MAX_EXECUTORS])
 
@@ -115,7 +115,7 @@ class Snapshot:
 
     @cached_property
     def in_threads(self) -> list[Task]:
-        """The running tasks, without those on an event loop; they are more than the threads if some wait for one."""
+        """The running tasks, except on an event loop; they are more than the threads if some wait for one."""
         return [task for task in self.running if task.biz_code not in registry.async_codes]
 
     @cached_property

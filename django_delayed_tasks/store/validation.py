@@ -74,7 +74,7 @@ def valid_code(biz_code: Any) -> str:
     return valid_text("biz_code", biz_code, CODE_LENGTH)
 
 
-HASH = "; pass a hash of it: hashlib.sha256(num.encode()).hexdigest()"
+HASH = "; pass its hash: hashlib.sha256(num.encode()).hexdigest()"
 """The addition to the error about a number that is too long."""
 
 

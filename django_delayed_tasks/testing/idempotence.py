@@ -87,7 +87,7 @@ def _called(call: Callable[[Any], Any], task: ClaimedTask) -> None:
 
 @contextmanager
 def _rolled_back(alias: str) -> Iterator[set[str]]:
-    """Undo at the end of the block what is written in it, to this database and to those that are in use; yield all."""
+    """Undo at the end of the block all its writes, to this database and to the ones in use; yield all databases."""
     in_use = [connection for connection in connections.all(initialized_only=True) if connection.connection]
     aliases = {alias, *(connection.alias for connection in in_use)}
     sent = len(getattr(mail, "outbox", ()))

@@ -14,14 +14,14 @@ from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.support.durations import listed
 
 OPTIONS: Final[dict[str, Any]] = {"threads": 2, "poll_interval": 0.05, "shutdown_timeout": 10.0}
-"""Options that differ from those of the settings."""
+"""Options that differ from the settings."""
 
 
 class LiveExecutor:
     """An executor in threads of this process, as a context manager; for a ``TransactionTestCase``.
 
     Args:
-        options: those of ``start``; by default with 2 threads.
+        options: the same as for ``start``; by default with 2 threads.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -28,7 +28,7 @@ ANY: Final[Any] = _AnyData()
 
 
 def scheduled_tasks(code: Code | None = None, num: BizNum | None = None, *, using: str | None = None) -> list[Task]:
-    """Return the pending tasks, those that are due first; of one code and one number, if these are given.
+    """Return the pending tasks, due ones first; of one code and one number, if these are given.
 
     Raises:
         UnknownCode: there is neither a handler for the code nor a row that has it.

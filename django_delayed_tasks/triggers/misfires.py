@@ -41,7 +41,7 @@ def next_time(trigger: Trigger, when: datetime, now: datetime) -> datetime | Non
 def next_run(trigger: Trigger, when: datetime, started: datetime, now: datetime) -> datetime | None:
     """Return the time after a run for ``when`` that began at ``started`` and has ended ``now``; None if there is none.
 
-    That run stood for the times that were due by its start; those that became due during the run were missed.
+    That run stood for the times that were due by its start; times that became due during the run were missed.
     """
     if _counts_from_finish(trigger):
         return trigger.next_after(now)

@@ -115,7 +115,7 @@ class TestByError:
         assert rows_of(boss.get(ERRORS))[0]["number.second"] == "<b>not today</b>"
         monkeypatch.setattr(errors, "MAX_TASKS", 2)
         html = boss.get(ERRORS).content.decode()
-        assert "too many queues and priorities to find those that failed last. These are 2 of them." in html
+        assert "too many queues and priorities to find the latest failures. These are 2 of them." in html
 
     def test_only_the_latest_are_read(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(errors, "MAX_TASKS", 2)

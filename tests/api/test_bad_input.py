@@ -163,7 +163,7 @@ def test_batch_size(db: None, value: Any) -> None:
 
 
 TOO_LONG = (
-    r"^biz_num='x{20,}.*…: is 300 characters long; 255 at most; pass a hash of it: "
+    r"^biz_num='x{20,}.*…: is 300 characters long; 255 at most; pass its hash: "
     r"hashlib\.sha256\(num\.encode\(\)\)\.hexdigest\(\)$"
 )
 

@@ -160,14 +160,14 @@ def generator() -> Any:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (coroutine, r"coroutine is an async function: .* use `async with mutex\(\.\.\.\)` inside of it"),
+        (coroutine, r"coroutine is an async function: .* use `async with mutex\(\.\.\.\)` inside it"),
         (functools.partial(coroutine), r"is an async function"),
         (Asynchronous(), r"is an async function"),
         (
             asynchronous,
-            r"asynchronous is an async generator function: .* use `async with mutex\(\.\.\.\)` inside of it",
+            r"asynchronous is an async generator function: .* use `async with mutex\(\.\.\.\)` inside it",
         ),
-        (generator, r"generator is a generator function: .* use `with mutex\(\.\.\.\)` inside of it"),
+        (generator, r"generator is a generator function: .* use `with mutex\(\.\.\.\)` inside it"),
     ],
 )
 def test_work_that_a_call_only_begins_is_refused(function: Any, message: str) -> None:

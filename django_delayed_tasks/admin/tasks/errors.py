@@ -96,7 +96,7 @@ def latest_failures(request: HttpRequest) -> Latest:
     if keys is None:  # those that come first in the claim index
         keys = list(tasks.order_by(*BY_LEVEL).values_list("pk", flat=True)[: MAX_TASKS + 1])
         note = _(
-            "More than %(most)s tasks have failed, in too many queues and priorities to find those that failed last. "
+            "More than %(most)s tasks have failed, in too many queues and priorities to find the latest failures. "
             "These are %(most)s of them."
         )
     shown = note % {"most": columns.number_text(MAX_TASKS)} if len(keys) > MAX_TASKS else ""

@@ -120,7 +120,7 @@ class TaskAdmin(TaskActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdmin[T
     )  # fmt: skip
     list_filter = (("status", StatusFilter), DueFilter, CodeFilter, QueueFilter, ErrorFilter)
     search_fields = ("biz_num",)
-    search_help_text = _("Part of the number; where there are many tasks, of those added last, or a whole number.")
+    search_help_text = _("A whole number, or a part; if there are many tasks, a part is found in the last ones only.")
     sortable_by = ("number", "when_")
     lookups = ("id", "biz_code", "biz_num", "when", "status", "queue", "priority", "claim_at", "executor")
 

@@ -41,7 +41,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     """A connection to the first host that is ready."""
 
     def hosts(self) -> list[Host]:
-        """Return all hosts, those that failed recently at the end.
+        """Return all hosts, the ones that failed recently at the end.
 
         Raises:
             ImproperlyConfigured: ``hosts`` is not a list of strings such as "db1" or "db1:3306".

@@ -50,7 +50,7 @@ class Admission:
         self.without_handler: set[str] = set()
 
     def narrow(self, request: ClaimRequest) -> ClaimRequest:
-        """Exclude from what is claimed the unknown codes, and rescued tasks that must not run beside those that run."""
+        """Exclude unknown codes from claims, and rescued tasks that must not run next to the ones that run."""
         if self._unknown:
             request = replace(request, excluded=request.excluded | self._still_unknown())
         return replace(request, rescues_below=below) if (below := self.rescues_below) is not None else request
@@ -112,7 +112,7 @@ class Admission:
         return False
 
     def _apart(self, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
-        """Return the tasks without the rescued ones that must not run beside another; these are released."""
+        """Return the tasks without the rescued ones that must not run next to another; these are released."""
         self.has_refused = True
         self._rescued = [task for task in self._rescued if task.claim in self._held]
         refused: list[ClaimedTask] = []

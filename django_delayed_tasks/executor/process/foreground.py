@@ -49,7 +49,7 @@ class StopSignals:
     while the main thread is inside its ``wait`` would wait for the lock of that call for ever.
 
     The same signal again within ``doubling`` seconds is ignored: systemd signals every process of a service, and a
-    supervisor passes on the signal that it gets. SIGHUP comes beside other signals when a session ends.
+    supervisor passes on the signal that it gets. SIGHUP comes together with other signals when a session ends.
     """
 
     def __init__(self, doubling: float = 0.0) -> None:

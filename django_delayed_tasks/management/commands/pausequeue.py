@@ -15,7 +15,7 @@ from django_delayed_tasks.models import PausedQueue
 
 
 class Command(BaseCommand):
-    """Pause or resume one queue, or list those that are paused."""
+    """Pause or resume one queue, or list the paused ones."""
 
     help = "Pause a queue: no executor claims its tasks until it is resumed. Without a name, list the paused queues."
 

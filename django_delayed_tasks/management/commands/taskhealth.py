@@ -100,7 +100,7 @@ def _found(seen: Snapshot, given: dict[str, Any]) -> tuple[list[str], list[str]]
 
 
 def _alive(seen: Snapshot, queues: list[str] | None) -> list[str]:
-    """Return the names of the live executors, of those that serve one of the queues if some are given."""
+    """Return the names of the live executors; if queues are given, of executors that serve one of them."""
     return [one.name for one in seen.alive if queues is None or any(serves(one, queue) for queue in queues)]
 
 

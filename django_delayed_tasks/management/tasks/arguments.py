@@ -148,7 +148,7 @@ def _yes(parser: ArgumentParser) -> None:
 
 
 VERBS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = {
-    "list": ("List tasks, those that are due first; failed ones newest first.", _of_list),
+    "list": ("List tasks, due ones first; failed ones newest first.", _of_list),
     "next": ("List the tasks that run next, whatever their code.", _of_next),
     "show": ("Show one task, and its last runs.", _of_one),
     "add": ("Add a task.", _of_add),

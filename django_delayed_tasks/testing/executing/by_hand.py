@@ -1,7 +1,7 @@
 """An executor by hand, joined as in production, whose parts are turned in the caller's thread.
 
 What has threads or connections of its own in production is done here in the thread, the connection and the transaction
-of the caller: runs, also those of async handlers, their settlement, and reports of failures.
+of the caller: runs, also of async handlers, their settlement, and reports of failures.
 """
 
 from asyncio import CancelledError
@@ -76,7 +76,7 @@ class ByHand:
         return ended
 
     def _claim(self) -> None:
-        """Claim a task, or a batch; those of limited handlers wait in lanes, and may have a higher priority."""
+        """Claim a task, or a batch; tasks of limited handlers wait in lanes, and may have a higher priority."""
         self._executor.poller.forget()
         agenda = read_agenda(self._alias)
         due = [level for level in (*agenda.levels, *agenda.lanes) if level.earliest <= agenda.now]
@@ -123,7 +123,7 @@ class ByHand:
 
     @contextmanager
     def _deciding(self) -> Iterator[Decided]:
-        """Collect how the runs in the block are to be settled, also those that settle themselves."""
+        """Collect how the runs in the block are to be settled, also runs that settle themselves."""
         decided: Decided = {}
 
         def note(task: ClaimedTask, decision: Settlement, **_: Any) -> None:
@@ -137,7 +137,7 @@ class ByHand:
             signals.run_finished.disconnect(note)
 
     def _settle(self, decided: Decided) -> list[Ran]:
-        """Settle what has ended; return these runs, and those of ``decided`` that have settled themselves."""
+        """Settle the runs that have ended; return them, and the runs of ``decided`` that have settled themselves."""
         ended = self._take_ended()
         before = {claim: task for claim in ended if (task := self._held.get(claim))}
         self._settler.became = {}

@@ -37,7 +37,7 @@ def timed(running: CurrentRun) -> Iterator[None]:
 
 
 def _refusing_late_ends(running: CurrentRun, original: Call) -> Call:
-    """Return the call of an atomic handler, which raises after the time-out, so that the transaction is rolled back.
+    """Return the call of an atomic handler, which raises after the timeout, so that the transaction is rolled back.
 
     In production the fence refuses the settlement that the transaction ends with.
     """

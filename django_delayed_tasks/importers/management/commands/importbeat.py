@@ -66,7 +66,7 @@ def _message(count: int, dry_run: bool) -> str:
 
 
 def enqueue(name: str, entry: Entry, function: Any, recurrence: Recurrence) -> None:
-    """Enqueue the function with the entry's arguments and this recurrence, unless it is so already.
+    """Enqueue the function with the entry's arguments and this recurrence, unless it has both already.
 
     The entry's name identifies it. A task that is there keeps its time: a missed run is not made up for twice.
     """
