@@ -1,7 +1,6 @@
 """Progress reports of runs: written to the task's row, fenced as every write that follows from a claim."""
 
 from collections.abc import Mapping
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django.db import connections
@@ -55,7 +54,7 @@ def _write(cursor: CursorWrapper, dialect: Dialect, reports: Mapping[Claim, Repo
     free = set(map(Claim._make, cursor.fetchall()))
     cursor.execute(held)
     waiting = set(map(Claim._make, cursor.fetchall())) - free
-    for claim in sorted(free, key=itemgetter(0)):
+    for claim in sorted(free):
         report = reports[claim]
         note = report.note if dialect.holds_all_texts else in_ascii(report.note)[:NOTE_LENGTH]
         cursor.execute(

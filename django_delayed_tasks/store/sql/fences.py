@@ -31,6 +31,9 @@ class Claim(NamedTuple):
     version: int
     executor: int | None
 
+    def __repr__(self) -> str:
+        return f"({self.id}, {self.version})"  # in logs, which show no ids of executors
+
 
 OF_CLAIM: Final = ", ".join(Claim._fields)
 """The columns of a claim."""
