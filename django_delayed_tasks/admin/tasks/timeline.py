@@ -78,6 +78,8 @@ def _ended(site: str, run: TaskRun) -> Event:
 
 def _run_text(site: str, run: TaskRun) -> SafeString | str:
     """Return where the run was, how late it began and how long it took."""
+    if run.started is None and run.outcome == RunOutcome.LOST:
+        return format_html(_("was cut off on {executor}"), executor=columns.executor_link(site, run))
     if run.started is None:
         return _("did not run")
     values = {"executor": columns.executor_link(site, run), "time": columns.short_text(run.finished - run.started)}
