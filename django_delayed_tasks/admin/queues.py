@@ -94,6 +94,8 @@ class QueueRow:
     @property
     def next(self) -> str:
         if self.queue.earliest is None:
+            if self.queue.held_back:
+                return _("held back")
             return _("blocked by limits") if self.limited else columns.EMPTY
         return columns.distance_text(self.queue.earliest, self.now)
 

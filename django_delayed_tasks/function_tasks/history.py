@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
-from django_delayed_tasks.exceptions import ClaimLost, CutOff, TaskCancelled, TaskExpired
+from django_delayed_tasks.exceptions import ClaimLost, TaskCancelled, TaskExpired
 from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.records.history import CUT_OFF, IS_CUT_OFF
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.settling.settlement import WENT_WELL
 from django_delayed_tasks.support.redaction import FUNCTION
@@ -20,7 +21,6 @@ MAX_RUNS = 1000
 LIVE = ("id", "biz_code", "biz_num", "biz_ext", "queue", "priority", "status", "version", "attempts", "rescues",
         "executor", "update_time", "expires_at", "once", "claim_at", "last_error")  # fmt: skip
 
-_CUT_OFF = path_of(CutOff)
 _MEANING = {
     RunOutcome.CANCELLED: path_of(TaskCancelled),
     RunOutcome.EXPIRED: path_of(TaskExpired),
@@ -103,7 +103,7 @@ class Life(NamedTuple):
 
 
 def _exception_of(run: TaskRun) -> str:
-    if run.exception and run.exception != _CUT_OFF:
+    if run.exception and run.exception != CUT_OFF:
         path: str = run.exception
         return path
     return _MEANING.get(RunOutcome(run.outcome), path_of(Exception))
@@ -112,7 +112,7 @@ def _exception_of(run: TaskRun) -> str:
 def _runs_of(alias: str, task_id: int) -> "QuerySet[TaskRun]":
     """Return the runs of a task, latest first, without those that were cut off: they are no attempts."""
     runs = TaskRun.objects.using(alias).filter(task_id=task_id)
-    return runs.exclude(outcome=RunOutcome.LOST, exception=_CUT_OFF).order_by("-id")
+    return runs.exclude(IS_CUT_OFF).order_by("-id")
 
 
 def read_life(alias: str, task_id: int) -> Life | None:

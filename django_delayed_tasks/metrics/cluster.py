@@ -22,7 +22,7 @@ class Cluster(NamedTuple):
 
     Attributes:
         is_known: False if the database cannot be read.
-        overdue: by queue, the seconds for which it is overdue; tasks that wait for a limit are left out.
+        overdue: by queue, the seconds for which it is overdue, without tasks that a limit or another task holds back.
         limited: by queue and code, the seconds for which the first task has waited for a limit.
         executors: how many executors are alive.
         pools: by pool, how many resources it has, and how many of them are leased.
@@ -60,7 +60,8 @@ def _read(alias: str) -> Cluster:
     overdue: dict[str, float] = {}
     for level in seen.agenda.levels:
         if level.queue not in seen.paused:
-            seconds = 0.0 if level in waits.levels else (seen.now - level.earliest).total_seconds()
+            first = waits.first(level)
+            seconds = (seen.now - first).total_seconds() if first else 0.0
             overdue[level.queue] = max(0.0, seconds, overdue.get(level.queue, 0.0))
     handlers = get_task_handlers().values()
     overdue = _bounded(overdue, {handler.queue for handler in handlers}, max)

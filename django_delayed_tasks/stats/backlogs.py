@@ -12,6 +12,7 @@ from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited, waits_of
 from django_delayed_tasks.stats.snapshot import LATE, MAX_RUNNING, Snapshot, take_snapshot
+from django_delayed_tasks.stats.suspects import HeldBack
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
@@ -27,10 +28,11 @@ class QueueBacklog(Figures):
     Attributes:
         served_by: the names of the live executors that serve it.
         due: how many of its tasks are due; ``COUNTED + 1`` or more stand for "more than ``COUNTED``".
-        ready: how many of these no limit holds back.
-        earliest: when the first of its pending tasks that no limit holds back became claimable, or will be.
+        ready: how many of these nothing holds back.
+        earliest: when the first of its pending tasks that nothing holds back became claimable, or will be.
         latency: how long that task has been due; zero if none is.
         limited: the due tasks that wait for limits of their handlers.
+        held_back: the due tasks that wait while others run that were rescued, too; None if there are none.
         pending: how many tasks wait in it, due or not: exact if no more than ``COUNTED`` wait in all queues together,
             else according to the latest survey; None if that is not known.
     """
@@ -47,10 +49,11 @@ class QueueBacklog(Figures):
     pending: int | None
     running: int
     paused_at: datetime | None
+    held_back: HeldBack | None
 
     @property
     def is_late(self) -> bool:
-        """Whether tasks wait although they are due and no limit holds them back, and the queue is not paused."""
+        """Whether tasks wait although they are due and nothing holds them back, and the queue is not paused."""
         return self.latency > LATE and self.paused_at is None
 
 
@@ -181,9 +184,10 @@ def queues_of(
     earliest: dict[str, datetime] = {}
     ready: Counter[str] = Counter()
     for level in seen.agenda.levels:
-        if level not in waits.levels:
-            earliest[level.queue] = min(level.earliest, earliest.get(level.queue, level.earliest))
-            ready[level.queue] += seen.due_levels.get(level, 0)
+        if moment := waits.first(level):
+            earliest[level.queue] = min(moment, earliest.get(level.queue, moment))
+            ready[level.queue] += seen.due_levels.get(level, 0) - waits.apart.counts.get(level, 0)
+    apart = {one.queue: one for one in waits.apart.held_back}
     limited: defaultdict[str, list[Limited]] = defaultdict(list)
     for one in waits.limited:
         limited[one.queue].append(one)
@@ -191,7 +195,8 @@ def queues_of(
     busy: dict[str, int] = {}
     for task in running:
         busy[task.queue] = busy.get(task.queue, 0) + 1
-    first = {one.queue: one.since for one in reversed(waits.limited)} | earliest
+    first = {one.queue: one.since for one in reversed(waits.limited)} | {name: apart[name].since for name in apart}
+    first |= earliest
     names = sorted(
         {*first, *named, *seen.paused, *busy},
         key=lambda name: (name not in seen.paused, name not in first, first.get(name, seen.now), name),
@@ -201,6 +206,7 @@ def queues_of(
             name, [executor.name for executor in seen.serving(name)], seen.due.get(name, 0), ready[name],
             earliest.get(name), max(timedelta(), seen.now - earliest.get(name, seen.now)), limited[name],
             None if pending is None else pending.get(name, 0), busy.get(name, 0), seen.paused.get(name),
+            apart.get(name),
         )
         for name in names[:MAX_QUEUES]
     ]  # fmt: skip

@@ -1,11 +1,13 @@
-"""Why a due task does not run, as a text for people."""
+"""Why a due task does not run, and how often its runs were cut off, as texts for people."""
 
 from contextlib import suppress
 from datetime import datetime
 
 from django.db.models import Count, Q
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
+from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import Resource, Task
@@ -13,6 +15,8 @@ from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.findings import lacks_handler, threads_clause, was_refused
 from django_delayed_tasks.stats.limits import used_up
 from django_delayed_tasks.stats.snapshot import LATE, Snapshot, take_snapshot
+from django_delayed_tasks.stats.suspects import behind, bound_of, running_text
+from django_delayed_tasks.store.schedules.find import count_cut_offs
 from django_delayed_tasks.store.sql.lanes import is_blocked, is_limited
 
 
@@ -52,12 +56,12 @@ def _limit(task: Task, seen: Snapshot) -> str:
 
 
 def _held_back(task: Task, seen: Snapshot) -> str:
-    """Return that a rescued task is kept apart from others that run; "" if none of these has been rescued."""
-    serving = {one.pk for one in seen.serving(task.queue)}
-    busy = {one.executor for one in seen.running if one.rescues}
-    if not task.rescues or not serving <= busy:
+    """Return that a rescued task is kept apart from others that run; "" if it may run beside them."""
+    bound = bound_of(seen, task.queue)
+    if bound is None or task.rescues < bound:
         return ""
-    return _("it is held back while other tasks run that were taken from dead executors: one of them may be the cause")
+    why = _("it is held back while other tasks run that were taken from dead executors: one of them may be the cause")
+    return f"{why} ({running_text(behind(seen, task.queue))})"
 
 
 def _threads(task: Task, seen: Snapshot) -> str:
@@ -76,6 +80,12 @@ def reasons(task: Task, now: datetime) -> list[str]:
     is_told = task.claim_at <= now - LATE or _lacks_handler(task, seen)
     why = [_limit(task, seen) if task.claim_at <= now else "", reason(task, now) if is_told else ""]
     return list(dict.fromkeys(filter(None, why)))
+
+
+def cut_offs_text(task: Task) -> str:
+    """Return how often a stop of its executor has cut off a run of this task since it got its time, "" if never."""
+    count = count_cut_offs(task._state.db or settings.DATABASE, task)
+    return ngettext("cut off %d time", "cut off %d times", count) % count if count else ""
 
 
 def blocked_text(task: Task) -> str:

@@ -22,6 +22,7 @@ from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.resources import pool_names
 from django_delayed_tasks.stats.snapshot import LATE, MAX_RUNNING, Snapshot, take_snapshot
+from django_delayed_tasks.stats.suspects import running_text
 from django_delayed_tasks.store.claiming.waiting import COUNTED, Waiting
 from django_delayed_tasks.store.resources.retime import leases_ahead
 from django_delayed_tasks.store.resources.usage import first_free
@@ -64,7 +65,8 @@ def problems_of(seen: Snapshot, queues: list[QueueBacklog] | None = None) -> lis
     rows = queues_of(seen) if queues is None else queues
     kinds = (
         _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _empty_pools(seen), _late(seen, rows),
-        _crashed(seen), _lost(seen), _clocks(seen), written_ahead(seen), _pinned(seen), _paused(rows),
+        _held_back(seen, rows), _crashed(seen), _lost(seen), _clocks(seen), written_ahead(seen), _pinned(seen),
+        _paused(rows),
         _limited(seen, rows),
     )  # fmt: skip
     found = [problem for kind in kinds for problem in islice(kind, MAX_OF_A_KIND)]
@@ -231,6 +233,18 @@ def _limited(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
             first = _("The first has waited for %s.") % duration_text(seen.now - one.since)
             advice = _("Raise the limit if that is too long.")
             yield Problem("limited", "info", f"{limited_text(one, text)} {first}", advice, one.code)
+
+
+def _held_back(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
+    for one in (queue.held_back for queue in queues if queue.held_back):
+        text = _(
+            "Executors died while tasks of the queue “%(queue)s” ran, and one of these may be the cause, so they run "
+            "one at a time: %(tasks)s held back, the first for %(time)s, while %(suspects)s."
+        )
+        values = {"queue": one.queue, "time": duration_text(seen.now - one.since), "tasks": tasks_text(one.tasks)}
+        advice = _("More processes run more of them at a time. A handler that may hang needs a timeout.")
+        text %= {**values, "suspects": running_text(one.behind)}
+        yield Problem("held_back", "warning", text, advice, one.queue)
 
 
 def limited_text(one: Limited, text: str) -> str:

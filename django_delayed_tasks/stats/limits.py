@@ -1,4 +1,7 @@
-"""Due tasks that wait for a limit of their handler: they are not late, and more executors would not run them sooner."""
+"""Due tasks that wait for a limit of their handler: they are not late, and more executors would not run them sooner.
+
+Nor are those late that are held back while others run.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +14,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.snapshot import LATE, Snapshot
+from django_delayed_tasks.stats.suspects import Apart, held_back
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.resources.rate_tokens import tokens_of
@@ -43,10 +47,18 @@ class Limited(Figures):
 
 
 class Waits(NamedTuple):
-    """The tasks that wait for limits, the first to have become due first, and the levels in which all due tasks do."""
+    """The tasks that wait for limits, the first to have become due first, and the levels in which all due tasks do.
+
+    ``apart``: the tasks that are held back while others run.
+    """
 
     limited: list[Limited]
     levels: frozenset[Level]
+    apart: Apart
+
+    def first(self, level: Level) -> datetime | None:
+        """Return when the first task of the level that may run became claimable, or will be; None if there is none."""
+        return None if level in self.levels else self.apart.first.get(level, level.earliest)
 
 
 def waits_of(seen: Snapshot) -> Waits:
@@ -54,7 +66,8 @@ def waits_of(seen: Snapshot) -> Waits:
     served = [level for level in seen.agenda.levels if is_limited(level.lane) and _is_served(seen, level)]
     limits = used_up(seen, {_place(level) for level in served if not is_blocked(level.lane) and _is_late(seen, level)})
     held = [level for level in served if is_blocked(level.lane) or (_is_late(seen, level) and _place(level) in limits)]
-    return Waits(sorted([*_opened(seen, held, limits), *_blocked(seen)], key=lambda one: one.since), frozenset(held))
+    limited = sorted([*_opened(seen, held, limits), *_blocked(seen)], key=lambda one: one.since)
+    return Waits(limited, frozenset(held), held_back(seen))
 
 
 def _place(level: Level) -> Place:

@@ -126,6 +126,18 @@ def start_unconnected() -> None:
     kept.failure_to_open = lambda alias: None
 
 
+def stops_are_deaths() -> None:
+    """Rescue what an executor that was stopped has left behind."""
+    reaping: Any = import_module(f"{STORE}.settling.reap")
+    reaping._settlement = lambda orphan, end, max_rescues, now: reaping._rescue(orphan, max_rescues, now)
+
+
+def pauses_are_deaths() -> None:
+    """Declare others dead as soon as their leases are over, whether or not the database takes writes."""
+    lease: Any = import_module("django_delayed_tasks.executor.membership.lease")
+    lease.Lease.is_steady = True
+
+
 @contextmanager
 def keep_of_stopping() -> Iterator[None]:
     """A "keep" keeps a task that is being stopped, of which nothing will be left."""
@@ -226,6 +238,8 @@ IN_EXECUTORS: dict[str, Callable[[], None]] = {
     "start-unconnected": start_unconnected,
     "dirty-threads": dirty_threads,
     "lose-waiting": lose_waiting,
+    "stops-are-deaths": stops_are_deaths,
+    "pauses-are-deaths": pauses_are_deaths,
 }
 IN_DRIVER: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "keep-of-stopping": keep_of_stopping,

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from harness.torture.ledger import Call, Ledger, Row, Run, Seen
+from harness.torture.tally import Tally
 from harness.torture.texts import escaped
 
 Claim = tuple[int, int]
@@ -17,8 +18,10 @@ DURING_RUN = frozenset({"deferred", "after_run", "stopping"})
 class Facts:
     """The ledger, sorted for the questions that are asked."""
 
-    def __init__(self, found: Ledger) -> None:
+    def __init__(self, found: Ledger, tally: Tally | None = None) -> None:
+        """``tally``: what was done to the executors; None while that is not yet known."""
         self.ledger = found
+        self.tally = tally
 
     @cached_property
     def calls(self) -> dict[int, list[Call]]:

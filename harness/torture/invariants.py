@@ -2,19 +2,22 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.records.history import CUT_OFF
 from harness.torture import ledger
 from harness.torture.codes import MAX_RUNNING, MAY_FAIL, concurrency_key, is_atomic
 from harness.torture.facts import Claim, Facts, named
-from harness.torture.ledger import Call, Seen
+from harness.torture.ledger import Call, Run, Seen
 from harness.torture.mangling import data_unchanged, errors_unchanged, identities_unchanged, results_unchanged
 from harness.torture.misuse import OF_ANOTHER
 from harness.torture.promised import accepted_is_there, done_once, filtered_was_done, kept_remains
 
+AFTERMATH = timedelta(seconds=15)
+"""The time after a fault in which an executor may be declared dead because of it, on a busy machine."""
 SUCCESSES = (RunOutcome.DONE, RunOutcome.RESCHEDULED)
 
 
@@ -172,6 +175,23 @@ def runs_apart(facts: Facts) -> Iterator[str]:
             yield f"{named(run)}: {run.error.strip().splitlines()[-1]}"
 
 
+def rescues_are_deaths(facts: Facts) -> Iterator[str]:
+    """Every rescue names an executor that a fault killed, or may have cut off from the database. At the end only."""
+    if facts.tally is None:
+        return
+    killed = {pid for pid, _ in facts.tally.deaths}
+    for run in facts.ledger.runs:
+        is_rescue = run.outcome == RunOutcome.LOST and run.exception != CUT_OFF
+        if is_rescue and facts.ledger.processes.get(run.executor or 0) not in killed and not _is_cut_off(facts, run):
+            yield f"{named(run)}: rescued from executor {run.executor}, which nothing has killed ({run.error.strip()})"
+
+
+def _is_cut_off(facts: Facts, run: Run) -> bool:
+    """Whether a fault that may have kept the executor from renewing its lease ended shortly before, or lasted still."""
+    faults = facts.tally.injections if facts.tally else ()
+    return any(one.cuts_off and one.began <= run.finished <= one.over + AFTERMATH for one in faults)
+
+
 def nothing_failed(facts: Facts) -> Iterator[str]:
     """No task ends FAILED that was not meant to. At the end only, where the scenario promises it."""
     for row in facts.ledger.rows:
@@ -199,7 +219,7 @@ ALWAYS: tuple[Invariant, ...] = (
     results_unchanged,
     errors_unchanged,
 )
-AT_THE_END: tuple[Invariant, ...] = (*ALWAYS, nothing_lost, nothing_stuck)
+AT_THE_END: tuple[Invariant, ...] = (*ALWAYS, nothing_lost, nothing_stuck, rescues_are_deaths)
 
 
 class Violation(NamedTuple):

@@ -75,6 +75,7 @@ class Run(NamedTuple):
     executor: int | None
     result: Any
     error: str
+    exception: str | None = None
 
 
 class Row(NamedTuple):
@@ -131,8 +132,8 @@ _SEEN = (
     " FROM torture_effect ORDER BY id"
 )
 _RUNS = (
-    "SELECT id, task_id, version, biz_code, biz_num, when_time, outcome, started, finished, executor, result, error"
-    f" FROM {PREFIX}taskrun ORDER BY id"
+    "SELECT id, task_id, version, biz_code, biz_num, when_time, outcome, started, finished, executor, result, error,"
+    f" exception FROM {PREFIX}taskrun ORDER BY id"
 )
 _LIVE = (
     "SELECT t.id, t.biz_code, t.biz_num, t.status, t.version, t.when_time, t.claim_at, t.biz_ext, t.executor,"

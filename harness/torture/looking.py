@@ -3,7 +3,7 @@
 from typing import Any
 
 from django_delayed_tasks.models import Executor, Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from harness.torture.models import Effect
 
 
@@ -28,6 +28,18 @@ def count(status: TaskStatus, **wanted: Any) -> int:
 def is_declared_dead(executor: int) -> bool:
     """Whether this incarnation is not alive any more."""
     return Executor.objects.filter(id=executor, alive=None).exists()
+
+
+def is_stopping(pid: int) -> bool:
+    """Whether the executor of this process has said that it stops."""
+    return Executor.objects.filter(pid=pid, alive=True, status=ExecutorStatus.STOPPING).exists()
+
+
+def leases_are_over() -> bool:
+    """Whether the leases of all live executors have run out."""
+    from harness.torture.calls import database_now
+
+    return not Executor.objects.filter(alive=True, expires_at__gt=database_now()).exists()
 
 
 def incarnation(name: str) -> int:

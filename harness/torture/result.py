@@ -9,6 +9,7 @@ from typing import Any
 from django.db import connection
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.records.history import CUT_OFF
 from harness.torture import ledger, moments
 from harness.torture.codes import is_atomic
 from harness.torture.facts import Facts
@@ -38,11 +39,11 @@ def empty_tables() -> None:
 
 def of(scenario: Scenario, world: World, trouble: str) -> dict[str, Any]:
     """Everything that the report says about it. ``verdict`` is KEPT or BROKEN."""
-    facts = Facts(ledger.read())
+    world.tally.deaths += moments.deaths(world.folder)
+    facts = Facts(ledger.read(), world.tally)
     chosen = AT_THE_END if scenario.may_fail else (*AT_THE_END, nothing_failed)
     found = violations(facts, chosen)
     texts = list(dict.fromkeys([*map(str, found), *world.tally.violations]))
-    world.tally.deaths += moments.deaths(world.folder)
     slowest, taken = recoveries(facts, world.tally), takeovers(facts, world.tally)
     again = claimed_again(facts, world.tally, moments.claims(world.folder))
     return {
@@ -76,7 +77,8 @@ def _counts(facts: Facts, world: World) -> dict[str, Any]:
         "tasks": len(facts.calls),
         "runs": len(outcomes),
         "done": outcomes.count(RunOutcome.DONE),
-        "rescued": outcomes.count(RunOutcome.LOST),
+        "rescued": sum(run.outcome == RunOutcome.LOST and run.exception != CUT_OFF for run in facts.ledger.runs),
+        "cut_off": sum(run.exception == CUT_OFF for run in facts.ledger.runs),
         "failed": sum(row.status == TaskStatus.FAILED for row in facts.ledger.rows),
         "atomic_effects": sum(seen.kind == "effect" and is_atomic(seen.code) for seen in facts.ledger.seen),
         "zombie_runs": len(_zombies(facts)),

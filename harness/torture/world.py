@@ -103,7 +103,7 @@ class World:
             self._faults.append(fault)
         done = bool(quietly(lambda: fault.inject(self, self.random)))
         if done:
-            self.tally.injected(fault.kind, datetime.now(UTC))
+            self.tally.injected(fault.kind, datetime.now(UTC), fault.cuts_off)
         return done
 
     def count(self, kind: str, times: int = 1) -> None:

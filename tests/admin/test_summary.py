@@ -101,7 +101,7 @@ def test_one_that_is_kept_apart_from_another_that_was_rescued(boss: Client) -> N
     assert reasons(row, NOW) == ["it waits for an executor"]
     Task.objects.filter(pk=running.pk).update(rescues=1)
     why = "it is held back while other tasks run that were taken from dead executors: one of them may be the cause"
-    assert reasons(row, NOW) == [why]
+    assert reasons(row, NOW) == [f"{why} ({CODE} 2 runs on web/1 (for 0 s))"]
     executor("web/2", codes=[CODE])
     assert reasons(row, NOW) == ["it waits for an executor"]
 

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from django_delayed_tasks.api import add_task, add_tasks
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.processes.conftest import Start
-from tests.processes.database import await_heartbeats, count, incarnations
+from tests.processes.database import await_heartbeats, count, database_now, incarnations, is_settled, task
 from tests.processes.folder import Folder
 from tests.processes.waiting import wait_until
 
@@ -106,3 +107,18 @@ def test_queues(starttask: Start, folder: Folder, options: list[str], expected: 
     assert child.exit_code() == 0
     assert sorted(note.num for note in folder.notes("ran")) == expected
     assert count(TaskStatus.PENDING) == 4 - len(expected)
+
+
+def test_drain_waits_for_the_tasks_of_one_whose_lease_is_over(starttask: Start, folder: Folder) -> None:
+    """A new executor does not declare it dead at once: the database may have taken no writes."""
+    folder.shut("1", gates="dead")
+    dead = starttask("--name", "dead", gates="dead", LEASE=1.5).wait_until_ready()
+    add_task(Task(biz_code="held", biz_num="1"))
+    wait_until(lambda: folder.notes("started", "1"))
+    dead.send(signal.SIGKILL)
+    wait_until(lambda: incarnations("dead")[0].expires_at < database_now())
+
+    child = starttask("--drain", HEARTBEAT=1)
+    assert child.exit_code() == 0
+    assert is_settled("held", "1")
+    assert task("held", "1") is None

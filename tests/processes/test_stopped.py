@@ -14,9 +14,11 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.api import add_task
+from django_delayed_tasks.exceptions import CutOff
 from django_delayed_tasks.executor.process.foreground import NOT_CLEAN, StopSignals
-from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
+from django_delayed_tasks.store.settling.settle import path_of
 from tests.processes.children import Child
 from tests.processes.conftest import Start
 from tests.processes.database import await_heartbeats, count, database_now, incarnations, is_settled, outcomes, task
@@ -126,6 +128,51 @@ def test_run_that_outlasts_the_shutdown_timeout_is_taken_by_another_at_once(star
     assert again.at is not None
     assert (again.at - gone.expires_at).total_seconds() < 4
     assert outcomes("held", "1") == [RunOutcome.LOST, RunOutcome.DONE]
+    assert cut_offs("held", "1") == ["cut off: its executor was stopped (first)"]
+    assert {note.attempts for note in folder.notes("started", "1")} == {1}
+
+
+def cut_offs(code: str, num: str) -> list[str]:
+    """What the history says of the runs that were cut off."""
+    runs = TaskRun.objects.filter(biz_code=code, biz_num=num, outcome=RunOutcome.LOST)
+    return list(runs.filter(exception=path_of(CutOff)).order_by("id").values_list("error", flat=True))
+
+
+def test_a_run_that_takes_longer_than_ten_deploys_is_no_failure(starttask: Start, folder: Folder) -> None:
+    gate = folder.shut("1")
+    add_task(Task(biz_code="held", biz_num="1"))
+    for _ in range(10):
+        child = starttask("--name", "web", SHUTDOWN_TIMEOUT=0.1).wait_until_ready()
+        wait_until(lambda pid=child.pid: folder.notes("started", "1", pid=pid))  # type: ignore[misc]
+        child.send(signal.SIGTERM)
+        assert child.exit_code() == NOT_CLEAN
+        row = task("held", "1")
+        assert row
+        assert (row.status, row.attempts, row.rescues) == (TaskStatus.PENDING, 0, 0)
+    last = starttask("--name", "web").wait_until_ready()
+    wait_until(lambda: folder.notes("started", "1", pid=last.pid))
+    gate.open()
+    wait_until(lambda: is_settled("held", "1"))
+    assert cut_offs("held", "1") == ["cut off: its executor was stopped (web)"] * 10
+    assert outcomes("held", "1") == [RunOutcome.LOST] * 10 + [RunOutcome.DONE]
+
+
+@pytest.mark.parametrize("other", ["web", "other"])
+def test_a_kill_during_a_stop_is_no_crash(starttask: Start, folder: Folder, other: str) -> None:
+    """As by a platform whose patience is over; its successor, or any other executor, gives the task back."""
+    folder.shut("1", gates="first")
+    first = starttask("--name", "web", gates="first", LEASE=3).wait_until_ready()
+    add_task(Task(biz_code="held", biz_num="1"))
+    wait_until(lambda: folder.notes("started", "1", pid=first.pid))
+    first.send(signal.SIGTERM)
+    wait_until(lambda: incarnations("web")[0].status == ExecutorStatus.STOPPING)
+    first.send(signal.SIGKILL)
+
+    starttask("--name", other, gates="second", LEASE=3)
+    wait_until(lambda: is_settled("held", "1"))
+    assert outcomes("held", "1") == [RunOutcome.LOST, RunOutcome.DONE]
+    assert cut_offs("held", "1") == ["cut off: its executor was stopped (web)"]
+    assert incarnations("web")[0].status == ExecutorStatus.STOPPED
 
 
 def test_it_says_how_many_runs_it_waits_for_and_then_which(starttask: Start, folder: Folder) -> None:

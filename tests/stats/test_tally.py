@@ -130,7 +130,7 @@ class TestWhatIsCounted:
         task = claim_one()
         tally = Tally()
         end = Settlement(task.claim, RunOutcome.LOST, then, error="its executor died")
-        tally.count_lost([ReapedTask(end, then, "code", 1, "one", task)])
+        tally.count_lost([ReapedTask(end, then, "code", 1, task, "one")])
         tally.count([end], {task.claim: then}, {task.claim: task}.get)
         assert {key: cell.runs for key, cell in tally._counts.items()} == {
             ("code", int(outcome), "its executor died"): 2

@@ -130,6 +130,7 @@ PAGES: Final = {
     "late_and_growing": (Task, "queue"),
     "code_without_handler": (Task, "code"),
     "limited": (Task, "code"),
+    "held_back": (Task, "queue"),
     "pool_empty": (Resource, "pool"),
 }
 """For each kind of problem its page and the parameter that selects its subject there, among what is overdue."""

@@ -60,10 +60,12 @@ class Tiles:
         return Tile(_("Late"), in_longest_unit, note, address, kind)
 
     def _in_time(self) -> str:
-        limited = sum(one.tasks for queue in self.seen.backlog.queues for one in queue.limited)
-        if not limited:
-            return _("every due task was claimed in time")
-        return ngettext("%s waits for a limit", "%s wait for a limit", limited) % tasks_text(limited)
+        queues = self.seen.backlog.queues
+        if limited := sum(one.tasks for queue in queues for one in queue.limited):
+            return ngettext("%s waits for a limit", "%s wait for a limit", limited) % tasks_text(limited)
+        if held_back := sum(queue.held_back.tasks for queue in queues if queue.held_back):
+            return ngettext("%s is held back", "%s are held back", held_back) % tasks_text(held_back)
+        return _("every due task was claimed in time")
 
     def _failing(self) -> Tile:
         failed, total = self.seen.last_hour.failed, self.seen.last_hour.total

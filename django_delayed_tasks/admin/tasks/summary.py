@@ -16,7 +16,7 @@ from django_delayed_tasks.admin.tasks.timeline import Event, timeline
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats.blocked import reason
+from django_delayed_tasks.stats.blocked import cut_offs_text, reason
 from django_delayed_tasks.store import executors
 
 
@@ -26,6 +26,7 @@ class Summary:
 
     badge: Any
     sentence: Any
+    cut_offs: str
     progress: float | None
     progress_text: str
     error: Any
@@ -40,6 +41,7 @@ def summary_of(admin: Any, task: Task) -> Summary:
     return Summary(
         badge=admin.badge(task),
         sentence=sentence(site, task),
+        cut_offs=cut_offs_text(task),
         progress=None if task.progress_fraction is None else min(max(task.progress_fraction, 0.0), 1.0),
         progress_text=admin.progress_(task),
         error=folded(task.last_error) if task.last_error else "",

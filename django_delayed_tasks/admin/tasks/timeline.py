@@ -79,7 +79,7 @@ def _ended(site: str, run: TaskRun) -> Event:
 def _run_text(site: str, run: TaskRun) -> SafeString | str:
     """Return where the run was, how late it began and how long it took."""
     if run.started is None and run.outcome == RunOutcome.LOST:
-        return format_html(_("on {executor}, which ended or lost its lease"), executor=columns.executor_link(site, run))
+        return format_html(_("was cut off on {executor}"), executor=columns.executor_link(site, run))
     if run.started is None:
         return _("did not run")
     values = {"executor": columns.executor_link(site, run), "time": columns.short_text(run.finished - run.started)}

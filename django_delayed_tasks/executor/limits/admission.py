@@ -1,9 +1,7 @@
 """Which of the claimed tasks this process may run: not those of unknown codes, and crash suspects one after the other.
 
-A code without a handler here is unknown, as during a rolling deploy. A *crash suspect* is a task that was rescued from
-dead executors more than once: it may be the one that crashes them. While a suspect runs, no other task that was ever
-rescued runs in its process, however long that takes. Otherwise the one that crashes would take the same innocent tasks
-down with it until their rescues are used up. The executor does not even claim them meanwhile.
+A code without a handler here is unknown, as during a rolling deploy. For crash suspects see
+``store/claiming/suspects.py``: what must not run beside one that runs, the executor does not even claim meanwhile.
 """
 
 from dataclasses import replace
@@ -19,15 +17,11 @@ from django_delayed_tasks.handlers import find, find_function
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.claiming.suspects import rescues_below
 from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN, released
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
-
-SUSPECT = 2
-"""Rescues after which a task is a suspect, or ``max_rescues`` if that is fewer. A first rescue has no consequences: in
-most cases the machine was the cause.
-"""
 
 
 class Admission:
@@ -40,7 +34,7 @@ class Admission:
     """
 
     def __init__(self, options: ExecutorOptions, held: Held, peers: Peers) -> None:
-        self._suspect = max(1, min(SUSPECT, options.max_rescues))
+        self._max_rescues = options.max_rescues
         self._held = held
         self._peers = peers
         self._lock = Lock()
@@ -58,10 +52,8 @@ class Admission:
     @property
     def rescues_below(self) -> int | None:
         """The number of rescues from which on no task is to be claimed now; None to claim any."""
-        running = [task.rescues for task in self._rescued if task.claim in self._held]
-        if not running:
-            return None
-        return 1 if max(running) >= self._suspect else self._suspect
+        running = (task.rescues for task in self._rescued if task.claim in self._held)
+        return rescues_below(running, self._max_rescues)
 
     def _still_unknown(self) -> frozenset[str]:
         now = clock.monotonic()

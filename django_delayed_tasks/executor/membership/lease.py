@@ -185,7 +185,7 @@ class Heartbeat:
         """
         begun = clock.monotonic()
         if not self._renew():
-            return min(1.0, self._period)
+            return min(1.0, self._period / 3)  # others may declare it dead a heartbeat after they can write again
         return self._period if clock.monotonic() - begun < self._period else 0.0
 
     def _renew(self) -> bool:

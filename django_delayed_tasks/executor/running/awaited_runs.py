@@ -200,15 +200,16 @@ class AwaitedRuns:
             self.loop.stop()
 
     async def _finish(self, timeout: float) -> None:
+        end = GivenBack(stopped(self._name))
         for running in list(self._tasks):
             if not running.has_begun:
-                self._cancel(running, GivenBack())
+                self._cancel(running, end)
         await self._wait(timeout)
         if left := self.current():
             runs = f"{len(left)} async {plural(len(left), 'run')}"
             logger.warning("cancelling %s that did not end in time, such as %s", runs, left[0].with_age)
         for running in left:
-            self._cancel(running, GivenBack(stopped(self._name)))
+            self._cancel(running, end)
         self._replace_stuck_queries(0.0)  # runs that have returned need it to end
         await self._wait(GRACE)
 

@@ -151,6 +151,13 @@ def _how_late(queues: list[QueueBacklog], limited: list[Limited], most: float) -
     if tasks := sum(one.tasks for one in limited):
         text = ngettext("%s waits for a limit of its handler", "%s wait for limits of their handlers", tasks)
         yield text % tasks_text(tasks)
+    if tasks := sum(queue.held_back.tasks for queue in queues if queue.held_back):
+        text = ngettext(
+            "%s is held back while another one runs that may have crashed an executor",
+            "%s are held back while others run that may have crashed an executor",
+            tasks,
+        )
+        yield text % tasks_text(tasks)
 
 
 def _failed_text(failed: int, most: int) -> str:

@@ -11,7 +11,7 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.management.shared import aligned, padded, places
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.stats.blocked import reasons
+from django_delayed_tasks.stats.blocked import cut_offs_text, reasons
 from django_delayed_tasks.stats.plans import plan_of
 from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.support import spans
@@ -104,7 +104,7 @@ def as_text(task: Task, runs: Iterable[TaskRun], now: datetime) -> list[str]:
     fields = {name: value for name, value in task_as_dict(task).items() if value not in (None, "")}
     if not task.executor:
         del fields["executor"]
-    fields["status"] = "; ".join([_state(task), *reasons(task, now)])
+    fields["status"] = "; ".join(filter(None, [_state(task), cut_offs_text(task), *reasons(task, now)]))
     fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
     fields |= {name: visible(value) for name, value in fields.items() if isinstance(value, str) and name != _IN_LINES}
     model: Any = Task._meta

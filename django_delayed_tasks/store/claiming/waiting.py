@@ -95,6 +95,7 @@ class Waiting(NamedTuple):
     update_time: datetime
     queue: str
     biz_code: str
+    rescues: int
     trigger_text: str | None
     lane: str
 
@@ -128,9 +129,14 @@ def read_next(alias: str, agenda: Agenda, most: int) -> Next:
 
 def read_first(alias: str, agenda: Agenda, most: int) -> list[Waiting]:
     """Return the first ``most`` tasks of each level with due tasks, of at most ``MAX_LEVELS`` levels."""
+    return [task for tasks in read_first_of_levels(alias, agenda, most).values() for task in tasks]
+
+
+def read_first_of_levels(alias: str, agenda: Agenda, most: int) -> dict[Level, list[Waiting]]:
+    """Do as :func:`read_first`, and return them by their levels."""
     due = f"claim_at <= {dialect_of(connections[alias]).moment_literal(agenda.now)}"
     levels = [level for level in agenda.levels if level.earliest <= agenda.now][:MAX_LEVELS]
-    return [task for found in _first_of(alias, levels, most, due) for task in found]
+    return dict(zip(levels, _first_of(alias, levels, most, due), strict=True))
 
 
 def _first_of(alias: str, levels: Sequence[Level], most: int, only: str) -> Iterator[list[Waiting]]:
@@ -148,7 +154,7 @@ def _read_first(alias: str, levels: Sequence[Level], most: int, only: str) -> li
     statements, parameters = [], []
     for number, level in enumerate(levels):
         rows, values = _ordered(dialect, level, only)
-        columns = "claim_at, when_time, update_time, queue, biz_code, trigger_text, lane"
+        columns = "claim_at, when_time, update_time, queue, biz_code, rescues, trigger_text, lane"
         statements.append(f"SELECT {number:d} AS number, {columns} FROM {rows} LIMIT {most:d}")
         parameters += values
     return [

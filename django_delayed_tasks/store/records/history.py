@@ -5,7 +5,9 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from django.db.backends.utils import CursorWrapper
+from django.db.models import Q
 
+from django_delayed_tasks.exceptions import CutOff
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.sql.dialects import Column, Dialect
@@ -19,6 +21,9 @@ OF_TASK = "t.id, t.version, t.biz_code, t.biz_num, t.attempts, NULLIF(t.executor
 """The expressions for the columns before ``when_time``, read from a task row ``t``."""
 
 
+CUT_OFF: Final = f"{CutOff.__module__}.{CutOff.__qualname__}"
+IS_CUT_OFF: Final = Q(outcome=RunOutcome.LOST, exception=CUT_OFF)
+"""Selects the runs that were cut off: they are neither attempts nor rescues."""
 SMALL: Final = 1024
 """The most bytes of data that the history keeps of every run that failed."""
 

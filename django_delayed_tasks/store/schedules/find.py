@@ -1,18 +1,21 @@
 """Finding tasks and runs: lazy querysets that only read."""
 
 from datetime import datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from django.db import connections
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Lower
 
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import BizNum, TaskStatus
+from django_delayed_tasks.states import BizNum, RunOutcome, TaskStatus
+from django_delayed_tasks.store.records.history import CUT_OFF
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.store.validation import valid_fragment, valid_moment, valid_part
 
+MAX_RUNS: Final = 1000
+"""Runs of a task that are read to count some of them."""
 Row = TypeVar("Row", Task, TaskRun)
 
 
@@ -68,6 +71,14 @@ def find_task(alias: str, biz_code: str, biz_num: str) -> Task | None:
 def find_runs_of(alias: str, biz_code: str, biz_num: str) -> "QuerySet[TaskRun]":
     """Return the runs of this identity, newest first."""
     return TaskRun.objects.using(alias).filter(biz_code=biz_code, biz_num=biz_num).order_by("-id")
+
+
+def count_cut_offs(alias: str, task: Task) -> int:
+    """Return how many of the latest ``MAX_RUNS`` runs were cut off, of those for the time that the task has now."""
+    latest = find_runs_of(alias, task.biz_code, task.biz_num)[:MAX_RUNS]
+    runs = latest.values_list("task_id", "when", "outcome", "exception")
+    cut_off = (task.pk, RunOutcome.LOST, CUT_OFF)
+    return sum((task_id, outcome, error) == cut_off and when >= task.when for task_id, when, outcome, error in runs)
 
 
 def find_runs(alias: str, biz_code: str | None, biz_num: BizNum | None) -> "QuerySet[TaskRun]":

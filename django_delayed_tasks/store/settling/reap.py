@@ -40,16 +40,16 @@ class ReapedTask(NamedTuple):
         settlement: how its claim ended.
         then: what became of it.
         executor: the id of the executor that had it.
-        owner: the name of that executor; None if its row is gone.
         given_up: the task as it was, if it is not run again.
+        owner: the name of that executor; None if its row is gone.
     """
 
     settlement: Settlement
     then: NextState
     biz_code: str
     executor: int | None
-    owner: str | None
     given_up: ClaimedTask | None
+    owner: str | None = None
 
     @property
     def is_given_back(self) -> bool:
@@ -80,7 +80,7 @@ def take_orphans(alias: str, max_rescues: int, limit: int = 500) -> list[ReapedT
     became = settle(alias, settlements, Wait.NOT_AT_ALL).became
     return [
         ReapedTask(
-            settlement, then, orphan.biz_code, orphan.executor, _name(ends, orphan), given_up.get(settlement.claim)
+            settlement, then, orphan.biz_code, orphan.executor, given_up.get(settlement.claim), _name(ends, orphan)
         )
         for orphan, settlement in zip(orphans, settlements, strict=True)
         if (then := became.get(settlement.claim))

@@ -20,12 +20,14 @@ class Fault(ABC):
         databases: where it can be injected.
         weight: how often the mix chooses it, relative to other faults; 0 for never.
         lasts: seconds (at most) that the mix waits between :meth:`inject` and :meth:`heal`.
+        cuts_off: whether it may keep one executor from renewing its lease while others renew theirs.
     """
 
     kind: str
     databases: frozenset[str] = EVERYWHERE
     weight: float = 1.0
     lasts: float = 0.0
+    cuts_off: bool = False
 
     @abstractmethod
     def inject(self, world: "World", chance: random.Random) -> bool:

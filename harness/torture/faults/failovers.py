@@ -23,6 +23,7 @@ class Failover(Fault):
     databases = frozenset({"mariadb", "mysql", "postgres"})
     weight = 1.0
     lasts = 3.0
+    cuts_off = True  # each has to notice by itself that its sessions are of no use
 
     def __init__(self) -> None:
         self._goes_on = False

@@ -26,6 +26,7 @@ class ConnectionsExhausted(Fault):
     databases = frozenset({"mariadb", "mysql", "postgres"})
     weight = 0.7
     lasts = 3.0
+    cuts_off = True
 
     def __init__(self) -> None:
         self._stop = Event()

@@ -20,6 +20,7 @@ class NodeAway(Fault):
     databases = CLUSTERS
     weight = 2.0
     lasts = 10.0
+    cuts_off = True
 
     def __init__(self, number: int | None = None) -> None:
         """``number`` of the node, from 1; None for any."""

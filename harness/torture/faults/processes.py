@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from harness.torture import hooks
 from harness.torture.cluster import Executor
 from harness.torture.faults.base import Fault, in_mix
+from harness.torture.looking import is_stopping
 from harness.torture.scenario import EVERYWHERE, SERVERS
 
 if TYPE_CHECKING:
@@ -60,6 +61,43 @@ class Terminate(Fault):
         if executors:
             chance.choice(executors).send(signal.SIGTERM)
         return bool(executors)
+
+
+@in_mix
+class Deploy(Fault):
+    """SIGTERM to all, as when the next release is started: runs that take longer are cut off, and that is no death."""
+
+    kind = "all executors told to end, as in a deploy (SIGTERM)"
+    weight = 1.0
+
+    def inject(self, world: "World", chance: random.Random) -> bool:
+        executors = world.cluster.living()
+        for executor in executors:
+            executor.send(signal.SIGTERM)
+        return bool(executors)
+
+
+@in_mix
+class KillDuringStop(Fault):
+    """SIGKILL to an executor that is stopping, as by a platform that would not wait: that is no death either."""
+
+    kind = "executor killed during its stop (SIGTERM, SIGKILL)"
+    weight = 1.5
+
+    def inject(self, world: "World", chance: random.Random) -> bool:
+        executors = [one for one in world.cluster.living() if not one.is_supervisor]
+        return bool(executors) and self.kill(chance.choice(executors))
+
+    def kill(self, executor: Executor, patience: float = 1.0) -> bool:
+        """Return whether it was killed; else it has ended before, or has yet to say that it stops."""
+        executor.send(signal.SIGTERM)
+        until = time.monotonic() + patience
+        while executor.is_alive and time.monotonic() < until:
+            if is_stopping(executor.pid):
+                executor.send(signal.SIGKILL)
+                return True
+            time.sleep(0.005)
+        return False
 
 
 @in_mix

@@ -18,6 +18,7 @@ class Outage(Fault):
     databases = SERVERS | {"sqlite"} - {"galera"}
     weight = 1.0
     lasts = 4.0
+    cuts_off = True  # some reach the server again later than others
 
     def __init__(self) -> None:
         self._goes_on = False

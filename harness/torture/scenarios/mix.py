@@ -35,10 +35,14 @@ class Mix(Scenario):
 
 
 def start_executors(world: World) -> None:
-    """Start some alone (on PostgreSQL with Django's pool), one behind the proxy, two under a supervisor."""
+    """Start some alone (on PostgreSQL with Django's pool), one behind the proxy, two under a supervisor.
+
+    Those that stand alone wait for no run when they stop.
+    """
     settings = None if world.database.has_server else {"THREADS": 2}  # one file has one writer at a time
     pooled = POOLED if world.database.vendor == "postgres" else None
-    world.cluster.start_many(world.size.executors, settings=settings, environment=pooled)
+    hasty = {**(settings or {}), "SHUTDOWN_TIMEOUT": 0}
+    world.cluster.start_many(world.size.executors, settings=hasty, environment=pooled)
     if world.database.has_server and len(world.database.urls) == 1:
         world.cluster.start("proxied", url=world.proxy.url).wait_until_ready()
     world.cluster.start("team", "--processes=2", settings=settings).wait_until_ready()

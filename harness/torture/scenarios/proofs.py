@@ -10,8 +10,9 @@ from harness.torture import hooks
 from harness.torture.cluster import Executor
 from harness.torture.faults.failovers import Failover
 from harness.torture.faults.limits import ConnectionsExhausted
-from harness.torture.faults.processes import KillBeforeSettle
-from harness.torture.looking import in_mid_handler, newest_live
+from harness.torture.faults.processes import Deploy, KillBeforeSettle, KillDuringStop
+from harness.torture.faults.writers import LongWriter, NoWrites
+from harness.torture.looking import in_mid_handler, leases_are_over, newest_live
 from harness.torture.scenario import Scenario, Size, register
 from harness.torture.scenarios.zombies import begun_by, has_been_settled, is_run_again, stop_before_claim
 from harness.torture.world import World
@@ -146,6 +147,48 @@ class TakesTheFree(ConnectionsExhausted):
 
     def _end_connections(self, world: World, chance: random.Random) -> bool:
         return True
+
+
+@register
+class Stop(Proof):
+    name = "proof-stop"
+    title = "a run outlasts the stop of its executor, and another one is killed during its stop"
+    settings = LONG_LEASE
+
+    def run(self, world: World) -> None:
+        hasty = world.cluster.start("hasty", settings={"SHUTDOWN_TIMEOUT": 0.1}, keep=False).wait_until_ready()
+        world.caller.add("t-gated", "one")
+        world.wait_until(lambda: in_mid_handler(hasty.pid), "the run to begin")
+        hasty.send(signal.SIGTERM)
+        world.wait_until(lambda: not hasty.is_alive, "its end")
+        world.count(Deploy.kind)
+        killed = world.cluster.start("killed", keep=False).wait_until_ready()
+        world.wait_until(lambda: in_mid_handler(killed.pid), "the run to begin again")
+        fault = KillDuringStop()
+        if fault.kill(killed, patience=60.0):
+            world.count(fault.kind)
+        open_gate(world)
+        world.cluster.start("killed").wait_until_ready()
+
+
+@register
+class WritePause(Proof):
+    name = "proof-pause"
+    title = "the database takes no writes for longer than the leases of executors in the middle of runs"
+    settings = {**SHORT_LEASE, "LEASE": 3, "HEARTBEAT": 1}
+
+    def run(self, world: World) -> None:
+        executors = [world.cluster.start(name, settings={"THREADS": 1}).wait_until_ready() for name in ("one", "other")]
+        for name in ("one", "other"):
+            world.caller.add("t-gated", name)
+        world.wait_until(lambda: all(in_mid_handler(one.pid) for one in executors), "both runs to begin")
+        fault = NoWrites() if world.database.has_server else LongWriter()
+        world.inject(fault)
+        world.wait_until(leases_are_over, "all leases to run out")
+        world.heal(fault)
+        world.wait_until(lambda: all(newest_live(one.name) for one in executors) and not leases_are_over(), "renewals")
+        world.sleep(3.0)
+        open_gate(world)
 
 
 def is_done(num: str) -> bool:

@@ -6,9 +6,9 @@ import pytest
 from django.db import OperationalError
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.limits.admission import SUSPECT
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.claiming.suspects import SUSPECT
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from tests.executor.parts import Bench, add, claim, executing, handler_of
 

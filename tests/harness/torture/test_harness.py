@@ -21,6 +21,8 @@ FOUND_BY = {
     "keep-read-only-sessions": ("proof-failover", "runs_after_failover"),
     "start-unconnected": ("proof-famine", "nothing_failed"),
     "dirty-threads": ("misuse", "runs_apart"),
+    "stops-are-deaths": ("proof-stop", "rescues_are_deaths"),
+    "pauses-are-deaths": ("proof-pause", "rescues_are_deaths"),
 }
 """The scenario in which each must show, and the invariant that must say so."""
 

@@ -8,10 +8,12 @@ import pytest
 from django.conf import settings
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.records.history import CUT_OFF as CUT_OFF_BY_A_STOP
 from harness.torture.calls import OF_ONE_PROCESS
 from harness.torture.facts import Facts
-from harness.torture.invariants import AT_THE_END, violations
+from harness.torture.invariants import AT_THE_END, rescues_are_deaths, violations
 from harness.torture.ledger import Call, Ledger, Row, Run, Seen
+from harness.torture.tally import Tally
 from harness.torture.texts import AS_TOLD, TEXTS, escaped, text_of, text_of_claim, unescaped
 
 # Needs no database.
@@ -148,3 +150,30 @@ def test_ledger_keeps_texts_in_ascii() -> None:
     for text in TEXTS:
         assert escaped(text).isascii()
         assert unescaped(escaped(text)) == text
+
+
+class TestRescues:
+    """Only an executor that a fault has killed, or cut off, may lose its tasks by a rescue."""
+
+    rescue = run(1, RunOutcome.LOST, error="its executor died or lost its lease")
+
+    def complaints(self, run: Run, tally: Tally | None) -> set[str]:
+        found = Ledger([ADDED], [seen(2, 1)], [run, run._replace(version=2, outcome=RunOutcome.DONE)], [], {1: 4711})
+        return {violation.invariant for violation in violations(Facts(found, tally), [rescues_are_deaths])}
+
+    def test_of_one_that_nothing_has_killed(self) -> None:
+        assert self.complaints(self.rescue, Tally()) == {"rescues_are_deaths"}
+        assert self.complaints(self.rescue, None) == set(), "that is known at the end only"
+
+    def test_of_one_that_was_killed(self) -> None:
+        assert self.complaints(self.rescue, Tally(deaths=[(4711, AT)])) == set()
+
+    def test_of_one_that_was_cut_off(self) -> None:
+        assert self.complaints(self.rescue._replace(exception=CUT_OFF_BY_A_STOP), Tally()) == set()
+
+    @pytest.mark.parametrize(("cuts_off", "wrong"), [(True, set()), (False, {"rescues_are_deaths"})])
+    def test_after_a_fault_of_the_database(self, cuts_off: bool, wrong: set[str]) -> None:
+        tally = Tally()
+        tally.injected("any", AT - timedelta(seconds=5), cuts_off)
+        assert self.complaints(self.rescue, tally) == wrong
+        assert self.complaints(self.rescue._replace(finished=AT + timedelta(hours=1)), tally) == {"rescues_are_deaths"}
