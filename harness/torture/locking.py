@@ -36,6 +36,8 @@ class Writer:
         finally:
             self._stop.set()
             self._thread.join()
+        if not self.longest:
+            raise RuntimeError("nothing was written")
 
     def _run(self) -> None:
         try:
@@ -69,7 +71,7 @@ def _is_written(table: str, row: int) -> bool:
 
 
 def hold(seconds: float = MOST + 1.0) -> None:
-    """Keep the tasks locked for so long."""
+    """Keep the tasks locked for this number of seconds."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(LOCK.get(connection.vendor, f"DELETE FROM {TABLES[0]} WHERE id = 0"))
         time.sleep(seconds)
