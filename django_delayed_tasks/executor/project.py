@@ -52,7 +52,7 @@ def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
 
 
 def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
-    """Do as :func:`call` within another call, in its context, which the receivers of a run share with the handler."""
+    """Call like :func:`call` within another call, in its context, which receivers of a run share with the handler."""
     try:
         return in_one_process(function, *args)
     except BaseException as error:
@@ -63,7 +63,7 @@ def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
 
 
 async def astep(who: object, function: Callable[[Unpack[Ts]], Awaitable[R]], *args: *Ts) -> R:
-    """Do as :func:`step` in a coroutine whose context is from :func:`context_of`: await ``function(*args)``."""
+    """Await ``function(*args)`` like :func:`step`, in a coroutine whose context is from :func:`context_of`."""
     try:
         return await function(*args)
     except BaseException as error:
@@ -74,7 +74,7 @@ async def astep(who: object, function: Callable[[Unpack[Ts]], Awaitable[R]], *ar
 
 
 def attempt(who: object, function: Callable[[Unpack[Ts]], object], *args: *Ts) -> BaseException | None:
-    """Do as :func:`call` where nothing depends on the result: log what it raises, and return that, or None."""
+    """Call like :func:`call` where no result is needed: log the error that it raises, and return it, or None."""
     try:
         call(who, function, *args)
     except BaseException as error:

@@ -111,7 +111,7 @@ def problems_of(given: Mapping[str, Any]) -> list[str]:
 
 
 def paths_of_nothing(given: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the dotted paths in a backend's ``OPTIONS`` to whose functions no options apply."""
+    """Return the faults of the dotted paths in a backend's ``OPTIONS`` to whose functions no options apply."""
     return [f"{path!r} {problem}" for path in given.get(FUNCTIONS, {}) if (problem := _problem_of_path(path))]
 
 

@@ -56,7 +56,7 @@ def _limit(task: Task, seen: Snapshot) -> str:
 
 
 def _held_back(task: Task, seen: Snapshot) -> str:
-    """Return that a rescued task is kept apart from others that run; "" if it may run beside them."""
+    """Return that a rescued task is kept apart from others that run; "" if it may run with them."""
     bound = bound_of(seen, task.queue)
     if bound is None or task.rescues < bound:
         return ""

@@ -299,9 +299,9 @@ def _clocks(seen: Snapshot) -> Iterator[Problem]:
 
 
 def written_ahead(seen: Snapshot, only: Collection[str] | None = None) -> Iterator[Problem]:
-    """Yield what waits for longer than it should, since it was written while the clock was ahead; ``only`` in queues.
+    """Yield a problem for each task and lease that was written while the clock was ahead; ``only`` in these queues.
 
-    Tasks that handlers declared are all looked up; of others, those that are next.
+    Tasks that handlers declared are all looked up; of others, the next ones.
     """
     advice = _("Run: manage.py tasks retime. Otherwise it is right again by then.")
     waiting: list[Any] = [*seen.next.tasks, *declared_ahead(seen.alias, seen.now)]

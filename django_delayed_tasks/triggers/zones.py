@@ -8,7 +8,7 @@ from django_delayed_tasks.triggers.cron import Cron
 
 
 def rezoned(trigger: Trigger, when: datetime, before: str, now: datetime) -> datetime:
-    """Return what ``when``, a time of the trigger in the zone ``before``, becomes in the present ``TIME_ZONE``.
+    """Return the time in the present ``TIME_ZONE`` for ``when``, a time of the trigger in the zone ``before``.
 
     It is the same local time, which may have passed, so that none is left out and none comes twice. An expression that
     follows elapsed time has its next time after ``now``. A time that is not one of the trigger in the former zone is a

@@ -1,7 +1,7 @@
 """Which of the claimed tasks this process may run: not those of unknown codes, and crash suspects one after the other.
 
 A code without a handler here is unknown, as during a rolling deploy. For crash suspects see
-``store/claiming/suspects.py``: what must not run beside one that runs, the executor does not even claim meanwhile.
+``store/claiming/suspects.py``: tasks that must not run together with a running one are not even claimed.
 """
 
 from dataclasses import replace

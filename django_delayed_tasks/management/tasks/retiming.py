@@ -24,7 +24,7 @@ def mend(alias: str) -> tuple[int, int]:
 
 
 def text(tasks: int, leases: int, *, is_dry: bool) -> str:
-    """Return what was done, or would be."""
+    """Return a sentence that says what was done, or would be."""
     values = {"tasks": tasks_text(tasks), "leases": leases}
     if is_dry:
         would = ngettext(

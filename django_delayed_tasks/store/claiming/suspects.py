@@ -13,7 +13,7 @@ most cases the machine was the cause.
 
 
 def rescues_below(running: Iterable[int], max_rescues: int) -> int | None:
-    """Return the number of rescues from which on no task may run beside tasks with these; None if any task may."""
+    """Return the number of rescues from which on no task may run together with these; None if any task may."""
     most = max(running, default=0)
     suspect = max(1, min(SUSPECT, max_rescues))
     return None if not most else 1 if most >= suspect else suspect

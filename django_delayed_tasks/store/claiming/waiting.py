@@ -133,7 +133,7 @@ def read_first(alias: str, agenda: Agenda, most: int) -> list[Waiting]:
 
 
 def read_first_of_levels(alias: str, agenda: Agenda, most: int) -> dict[Level, list[Waiting]]:
-    """Do as :func:`read_first`, and return them by their levels."""
+    """Return the tasks of :func:`read_first` by their levels."""
     due = f"claim_at <= {dialect_of(connections[alias]).moment_literal(agenda.now)}"
     levels = [level for level in agenda.levels if level.earliest <= agenda.now][:MAX_LEVELS]
     return dict(zip(levels, _first_of(alias, levels, most, due), strict=True))

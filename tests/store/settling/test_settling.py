@@ -170,7 +170,7 @@ def test_a_retry_is_never_due_before_now(db: None, frozen: None) -> None:
 def test_many_versions_in_one_batch(db: None) -> None:
     """Tasks that reschedule themselves have versions of all sorts: an OR for each must not be too deep for SQLite."""
     runs = running("a")
-    strangers = [Settlement(Claim(10**12 + i, i, i % 3), RunOutcome.DONE, NextState.GONE) for i in range(2500)]
+    strangers = [Settlement(Claim(10**12 + i, i, i % 3), RunOutcome.DONE, NextState.GONE) for i in range(1100)]
     assert verbs.settle(*strangers, verbs.done(runs["a"])) == {runs["a"].claim: NextState.GONE}
 
 
