@@ -24,10 +24,9 @@ from django_delayed_tasks import TaskHandler, signals
 from django_delayed_tasks.executor.limits import admission, lanes
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.handlers.validation import _METHODS
-from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.outcomes import Fail
-from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.store import executors
+from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql import kept_connections
 from harness.torture.misuse import MISUSES as ON_CONNECTIONS
 from harness.torture.misuse import kept
@@ -282,7 +281,7 @@ def at_a_rescue(scene: Scene) -> None:
     dead = registered("dead")
     add("of the dead")
     claim(dead)
-    executors.retire("default", dead)
+    Executor.objects.filter(pk=dead).update(alive=None, status=ExecutorStatus.CRASHED)
 
 
 def _failing(scene: Scene, **attributes: Any) -> None:

@@ -75,7 +75,7 @@ def test_a_command_that_starts_one_itself(newcomer: Newcomer) -> None:
         "        shutdown()\n"
     )
     newcomer.run("python manage.py migrate")
-    assert "executor own (" in newcomer.run("python manage.py serve")
+    assert "executor own started" in newcomer.run("python manage.py serve")
 
 
 class Server:
@@ -119,6 +119,12 @@ def test_after_a_change_of_the_code_no_task_runs_with_the_old(newcomer: Newcomer
     assert server.printed.count(f"{SILENT} runserver") == 1
     handlers = newcomer.folder / "shop/task_handlers.py"
     handlers.write_text(HANDLERS.replace('"old"', '"new"'))
+
+    def is_reloaded() -> bool:
+        handlers.touch()  # again, in case that the reloader had not looked at the files before the change
+        return server.printed.count("executor inside started") > 1
+
+    wait_until(is_reloaded, 60)
     server.wait_for("new")
     seen = (newcomer.folder / "seen").read_text().split()
     assert seen == sorted(seen, reverse=True)
