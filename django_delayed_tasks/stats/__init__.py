@@ -10,6 +10,7 @@ from django_delayed_tasks.stats.forecasts import Bar, Forecast, Peak, forecast
 from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.overviews import Overview, overview
 from django_delayed_tasks.stats.runs import Durations, Failures, Runs, failures, rates, series
+from django_delayed_tasks.stats.suspects import HeldBack, Suspect
 
 __all__ = [
     "Backlog",
@@ -17,12 +18,14 @@ __all__ = [
     "Durations",
     "Failures",
     "Forecast",
+    "HeldBack",
     "Limited",
     "Overview",
     "Peak",
     "Problem",
     "QueueBacklog",
     "Runs",
+    "Suspect",
     "backlog",
     "failures",
     "forecast",
