@@ -8,9 +8,11 @@ import pytest
 from django.test import Client
 
 from django_delayed_tasks import pause_queue
+from django_delayed_tasks.management.tasks.output import as_text
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats.blocked import reasons
+from django_delayed_tasks.store.records.history import CUT_OFF
 from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
 from tests.admin.conftest import Shop
 from tests.admin.pages import messages_of, text_of
@@ -101,7 +103,7 @@ def test_one_that_is_kept_apart_from_another_that_was_rescued(boss: Client) -> N
     assert reasons(row, NOW) == ["it waits for an executor"]
     Task.objects.filter(pk=running.pk).update(rescues=1)
     why = "it is held back while other tasks run that were taken from dead executors: one of them may be the cause"
-    assert reasons(row, NOW) == [f"{why} ({CODE} 2 runs on web/1 (for 0 s))"]
+    assert reasons(row, NOW) == [f"{why} ({CODE} 2 runs on web/1 (for 0.00 s))"]
     executor("web/2", codes=[CODE])
     assert reasons(row, NOW) == ["it waits for an executor"]
 
@@ -180,6 +182,21 @@ def test_timeline_of_runs_without_a_start(boss: Client) -> None:
         "2031-05-17 10:30:00 expired Attempt 1 did not run",
         "2031-05-17 09:30:00 lost Attempt 1 on web2, which ended or lost its lease",
     ]
+
+
+def test_a_task_whose_runs_were_cut_off(boss: Client) -> None:
+    """``manage.py tasks show`` says so too."""
+    owner = executor("web2", alive=None)
+    row = task(create_time=NOW - 3 * HOUR)
+    fields: dict[str, Any] = {"task_id": row.pk, "when": row.when, "executor": owner.pk, "started": None}
+    for number in range(12):
+        run("1", RunOutcome.LOST, finished=NOW - number * MINUTE, exception=CUT_OFF, **fields)
+    run("1", RunOutcome.LOST, finished=NOW - 2 * HOUR, **fields)  # a rescue
+    run("1", RunOutcome.LOST, finished=NOW - 2 * HOUR, exception=CUT_OFF, **{**fields, "task_id": row.pk + 1})
+    run("1", RunOutcome.LOST, finished=NOW - 2 * HOUR, exception=CUT_OFF, **{**fields, "when": NOW - HOUR})
+    assert sentence_of(boss, row) == "pending Waits until 2031-05-17 12:30:00, in 1 h. (cut off 12 times)"
+    assert timeline_of(boss, row)[1] == "2031-05-17 11:30:00 lost Attempt 1 was cut off on web2"
+    assert "pending; cut off 12 times" in "\n".join(as_text(row, [], NOW))
 
 
 def test_timeline_of_a_task_that_was_changed_and_waits(boss: Client) -> None:

@@ -16,6 +16,9 @@ from django_delayed_tasks.handlers import find
 from django_delayed_tasks.handlers.functions import code_of_function
 from django_delayed_tasks.handlers.registry import withdraw
 from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.schedules.verbs import cancel
 from django_delayed_tasks.store.settling.reap import reap
 from tests.deaths import crash
 from tests.executor.coroutines import async_handler_of
@@ -141,6 +144,34 @@ def test_a_run_whose_executor_died_is_an_attempt() -> None:
     result.refresh()
     assert (result.status, result.attempts, result.worker_ids[0]) == (TaskResultStatus.SUCCESSFUL, 2, str(dead))
     assert [error.exception_class for error in result.errors] == [ClaimLost]
+
+
+def test_a_run_that_was_cut_off_by_a_stop_is_no_attempt() -> None:
+    result: Any = functions.add_up.enqueue(1)
+    for name in ("web", "web-2"):
+        stopped = registered(name)
+        claim(stopped)
+        executors.retire("default", stopped)
+        reap("default", max_rescues=0)
+        result.refresh()
+        assert (result.status, result.attempts, result.errors) == (TaskResultStatus.READY, 0, [])
+    assert TaskRun.objects.filter(outcome=RunOutcome.LOST).count() == 2
+    drain()
+    result.refresh()
+    assert (result.status, result.attempts, len(result.worker_ids)) == (TaskResultStatus.SUCCESSFUL, 1, 1)
+    assert result.errors == []
+
+
+def test_one_that_was_cancelled_meanwhile_has_been_cancelled() -> None:
+    result: Any = functions.add_up.enqueue(1)
+    stopped = registered("web")
+    [task] = claim(stopped)
+    cancel("default", task.biz_code, task.biz_num)
+    executors.retire("default", stopped)
+    reap("default", max_rescues=0)
+    result.refresh()
+    assert result.status == TaskResultStatus.FAILED
+    assert [error.exception_class for error in result.errors] == [TaskCancelled]
 
 
 def test_rescues_that_are_used_up_are_announced_where_the_function_was_not_imported(heard: list[Any]) -> None:

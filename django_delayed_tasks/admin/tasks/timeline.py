@@ -16,6 +16,7 @@ from django_delayed_tasks.admin.lists.columns import lateness
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.records.history import CUT_OFF
 from django_delayed_tasks.store.schedules.find import find_runs_of
 
 MAX_RUNS: Final = 20
@@ -79,7 +80,9 @@ def _ended(site: str, run: TaskRun) -> Event:
 def _run_text(site: str, run: TaskRun) -> SafeString | str:
     """Return where the run was, how late it began and how long it took."""
     if run.started is None and run.outcome == RunOutcome.LOST:
-        return format_html(_("was cut off on {executor}"), executor=columns.executor_link(site, run))
+        is_cut_off = run.exception == CUT_OFF
+        text = _("was cut off on {executor}") if is_cut_off else _("on {executor}, which ended or lost its lease")
+        return format_html(text, executor=columns.executor_link(site, run))
     if run.started is None:
         return _("did not run")
     values = {"executor": columns.executor_link(site, run), "time": columns.short_text(run.finished - run.started)}
