@@ -1,13 +1,12 @@
 """12. An upgrade, in two deploys: first the package everywhere, then the first handler of a new kind.
 
 Executors and web processes of the version before work while the migrations are applied, then next to those of the
-working tree, and end. The first deploy is rolled back and made again. No executor consumes what it cannot run.
+working tree, and end. No executor consumes what it cannot run.
 """
 
 import json
 import signal
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from pathlib import Path
 
 from django.core.management import call_command
@@ -15,7 +14,6 @@ from django.db import connection
 
 from django_delayed_tasks.models import Executor as ExecutorRow
 from django_delayed_tasks.models import TaskRun
-from harness import ROOT
 from harness.torture import hooks, ledger, versions
 from harness.torture.bugs import VARIABLE
 from harness.torture.calls import OF_ONE_PROCESS
@@ -37,7 +35,7 @@ RATE = 15.0
 """Calls of a web process in a second: two releases with all that they start leave two cores some time."""
 UNHOOKED = {hooks.NAME: ""}
 """The hooks are for the package of the working tree."""
-STAGES = 10
+STAGES = 7
 """The stages between two steps of the upgrade."""
 
 
@@ -47,8 +45,8 @@ class Upgrade(Scenario):
     number = 12
     title = "an upgrade under load, from --from: migrations, the package, then a new handler"
     sizes = {
-        "short": Size(tasks=200, executors=2, threads=2, extra=10_000),
-        "full": Size(tasks=6_000, executors=2, extra=300_000),
+        "short": Size(tasks=140, executors=2, threads=2, extra=10_000),
+        "full": Size(tasks=4_200, executors=2, extra=300_000),
     }
     """``tasks`` are calls, ``extra`` is the number of rows that wait for another day."""
     databases = EVERYWHERE - {"galera"}
@@ -74,15 +72,16 @@ class Upgrade(Scenario):
 
     @staticmethod
     def _deploy_twice(world: World, folder: Path, old: Mapping[str, str]) -> None:
-        before, back = (Release(world, number, folder, {**old, VARIABLE: ""}) for number in (1, 3))
-        after, again = (Release(world, number, ROOT) for number in (2, 4))
-        with_new = Release(world, 5, ROOT, handlers=COROUTINES, codes=(*MIXED, NEW))
+        package = Path(versions.__file__).parents[2]
+        before = Release(world, 1, folder, {**old, VARIABLE: ""})
+        after = Release(world, 2, package)
+        with_new = Release(world, 3, package, handlers=COROUTINES, codes=(*MIXED, NEW))
         before.start()
         _work(world, before)
         call_command("migrate", verbosity=0)
         _work(world, before)
-        for former, latter in pairwise([before, after, back, again, with_new]):
-            former.make_way_for(latter)
+        before.make_way_for(after)
+        after.make_way_for(with_new)
         with_new.end_web()
 
 
