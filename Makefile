@@ -18,7 +18,7 @@ chosen = $(if $(filter file,$(origin DATABASES)),sqlite$(comma)mariadb$(comma)po
 sources := django_delayed_tasks harness tests testproject docs/conf.py noxfile.py
 examples := docs/examples
 
-.PHONY: help venv test check test-all lint format docs demo torture torture-cluster conformance upgrade verify matrix clean bench mutants messages pictures
+.PHONY: help venv test check test-all lint format docs demo torture torture-cluster conformance verify matrix clean bench mutants messages pictures
 
 help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
@@ -73,10 +73,6 @@ demo: $(STAMP) ## Run the shop with real processes and check what came out
 TORTURE ?=
 torture: $(STAMP) ## Break executors, servers and connections at random under load, and count what is lost or doubled
 	$(PY) -m harness.torture $(TORTURE)
-
-FROM ?=
-upgrade: $(STAMP) ## Upgrade from FROM, a commit or a wheel, under load, and measure how long migrations lock large tables
-	$(PY) -m harness.torture --scenario upgrade --scenario migrations --databases "$(DATABASES)" $(if $(FROM),--from "$(FROM)") $(TORTURE)
 
 CLUSTER ?= galera
 torture-cluster: $(STAMP) ## The same on three nodes, which are killed and cut off: CLUSTER=galera|groupreplication|patroni SECONDS=150

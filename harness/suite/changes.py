@@ -41,11 +41,6 @@ DEPENDS: Mapping[str, Collection[str]] = {
     "tests/harness/torture/test_on_galera.py": CLUSTER,
     "tests/harness/torture/test_on_groupreplication.py": CLUSTER,
     "tests/harness/torture/test_on_patroni.py": CLUSTER,
-    "tests/harness/torture/test_upgrade.py": (
-        "django_delayed_tasks/migrations",
-        *(f"harness/torture/{module}.py" for module in ("locking", "versions", "web")),
-        *(f"harness/torture/scenarios/{module}.py" for module in ("migrations", "upgrade")),
-    ),
     "tests/outside/test_browser.py": CHROMIUM,
     "tests/outside/test_clean_room.py": (*PACKAGE, *PAGES),
     "tests/outside/test_importbeat.py": PACKAGE,
@@ -58,8 +53,8 @@ DEPENDS: Mapping[str, Collection[str]] = {
     "tests/outside/test_site_search.py": (*PACKAGE, *PAGES),
     "tests/outside/test_wagtail.py": (*PACKAGE, *PAGES),
 }
-"""The model, and the files of tests that start clusters, upgrade, or need packages from outside, Chromium, a wheel, the
-built site or another environment: what each depends on, besides itself, what `helps` tests, and `ALWAYS`."""
+"""The model, and the files of tests that start clusters or need packages from outside, Chromium, a wheel, the built
+site or another environment: what each depends on, besides itself, what `helps` tests, and `ALWAYS`."""
 
 
 def unaffected() -> list[str]:

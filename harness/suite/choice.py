@@ -29,7 +29,7 @@ from harness.suite.steps import Step, target, tests
 
 EXPECTED = {
     "faults": 250, "galera": 330, "groupreplication": 90, "seekdb": 90, "clusters": 240,
-    "proofs": 250, "upgrade": 200, "bench": 200, "browser": 210, "commands": 210, "processes": 150,
+    "proofs": 250, "bench": 200, "browser": 210, "commands": 210, "processes": 150,
     "examples": 60, "leases": 160,
     "pages": 240, "races": 220, "executor": 130, "site": 80, "outside": 260, "scripts": 100, "store": 240,
     "all else": 130, "alone": 60,

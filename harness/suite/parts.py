@@ -99,7 +99,6 @@ PARTS: dict[str, tuple[str, ...]] = {
     "seekdb": ("tests/seekdb",),
     PROOFS: tuple(f"tests/harness/torture/test_{name}.py" for name in ("harness", "leader_of_patroni")),
     CLUSTERS: tuple(f"tests/harness/torture/test_on_{name}.py" for name in ("galera", "groupreplication", "patroni")),
-    "upgrade": ("tests/harness/torture/test_upgrade.py",),
     "bench": ("tests/harness/commands/test_bench.py",),
     "commands": ("tests/harness/commands", "tests/test_docs_followed.py"),
     "processes": ("tests/processes",),
@@ -128,7 +127,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 """What each part of the suite runs."""
 OWN_SERVERS = ("groupreplication", "seekdb", CLUSTERS)
 """Parts that start servers of a kind which `DATABASES` does not have."""
-NOT_QUICK = (FAULTS, GALERA, *OWN_SERVERS, PROOFS, "upgrade", "bench", "commands", "browser", "site", "outside")
+NOT_QUICK = (FAULTS, GALERA, *OWN_SERVERS, PROOFS, "bench", "commands", "browser", "site", "outside")
 """With SQLite alone a developer waits for the answer."""
 ONCE = (*NOT_QUICK, "scripts")
 """Parts of which nothing is run a second time: their tests look at programs, or bring their own databases."""

@@ -188,45 +188,6 @@ def asynchronous() -> Iterator[None]:
         Cluster.be_synchronous = usual  # type: ignore[method-assign]
 
 
-def lose_waiting() -> None:
-    """An executor that starts deletes a task that waits."""
-    from django.db import connection
-
-    from django_delayed_tasks.signals import executor_started
-    from harness.torture.ledger import PREFIX, STOCK
-
-    waiting = f"SELECT MAX(id) FROM {PREFIX}task WHERE status = 0 AND biz_code NOT LIKE '{STOCK}'"
-
-    def lose(**_: Any) -> None:
-        deleted = 0
-        while not deleted:
-            with connection.cursor() as cursor:
-                cursor.execute(waiting)
-                [last] = cursor.fetchone()
-                cursor.execute(f"DELETE FROM {PREFIX}task WHERE id = %s AND status = 0", [last])
-                deleted = cursor.rowcount
-
-    executor_started.connect(lose, weak=False)
-
-
-@contextmanager
-def locking_migrations() -> Iterator[None]:
-    """Migrations that are applied keep the tasks locked for longer than two leases."""
-    from django.db.models.signals import pre_migrate
-
-    from harness.torture.locking import hold
-
-    def lock(sender: Any, plan: Any, **_: Any) -> None:
-        if sender.label == "django_delayed_tasks" and not any(is_backwards for _, is_backwards in plan):
-            hold()
-
-    pre_migrate.connect(lock, weak=False)
-    try:
-        yield
-    finally:
-        pre_migrate.disconnect(lock)
-
-
 IN_EXECUTORS: dict[str, Callable[[], None]] = {
     "settle-without-fence": settle_without_fence,
     "delete-without-looking": delete_without_looking,
@@ -237,7 +198,6 @@ IN_EXECUTORS: dict[str, Callable[[], None]] = {
     "keep-read-only-sessions": keep_read_only_sessions,
     "start-unconnected": start_unconnected,
     "dirty-threads": dirty_threads,
-    "lose-waiting": lose_waiting,
     "stops-are-deaths": stops_are_deaths,
     "pauses-are-deaths": pauses_are_deaths,
 }
@@ -245,6 +205,5 @@ IN_DRIVER: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "keep-of-stopping": keep_of_stopping,
     "without-waiting": without_waiting,
     "asynchronous": asynchronous,
-    "locking-migrations": locking_migrations,
 }
 BUGS = (*IN_EXECUTORS, *IN_DRIVER)

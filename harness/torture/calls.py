@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import inf
 from threading import Event, Lock
 from typing import Any
 
@@ -19,8 +18,6 @@ from django_delayed_tasks.store.sql.kept_connections import discard_unusable
 from harness.torture.models import Accepted
 from harness.torture.texts import text_of
 
-OF_ONE_PROCESS = 10**9
-"""Sequences that a process has for its calls: more than it can make. Those of two processes say nothing of an order."""
 When = datetime | timedelta | None
 UNCHANGING = ("missing", "exists", "kept", "filtered")
 """Results of calls that left everything as it was."""
@@ -50,16 +47,12 @@ Work = Callable[[], Sequence[str]]
 
 
 class Caller:
-    """Makes calls on the default database; may be used by several threads. There is one in each process that calls.
+    """Makes calls on the default database; may be used by several threads. There is one for each world."""
 
-    A call that the database refuses is made again, for ``patience`` seconds.
-    """
-
-    def __init__(self, stop: Event | None = None, process: int = 0, patience: float = inf) -> None:
+    def __init__(self, stop: Event | None = None) -> None:
         self._stop = stop or Event()
-        self._patience = patience
         self._lock = Lock()
-        self._last = process * OF_ONE_PROCESS
+        self._last = 0
         self._open: set[int] = set()
         self.unanswered = 0
         """Calls whose COMMIT's answer was lost and that turned out to be accepted."""
@@ -131,7 +124,7 @@ class Caller:
         return accepted
 
     def _insist(self, calls: Sequence[Call], work: Work) -> list[Accepted]:
-        pause, lost, first, begun = 0.02, False, calls[0], time.monotonic()
+        pause, lost, first = 0.02, False, calls[0]
         while True:
             try:
                 accepted = self._found(calls) if lost else []
@@ -139,8 +132,6 @@ class Caller:
                 return accepted or self._attempt(calls, work)
             except (DatabaseError, InterfaceError) as error:
                 # Also an IntegrityError: the first try's COMMIT has arrived after all, and is found next time.
-                if time.monotonic() - begun > self._patience:
-                    raise
                 lost = True
                 discard_unusable(
                     "default"

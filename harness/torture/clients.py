@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from datetime import timedelta
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, connections
@@ -29,7 +30,7 @@ from harness.torture.databases.clustered import Clustered
 from harness.torture.histories import CODE, LATER, SOON, History, Holding, Notes, now
 from harness.torture.linearizability import Operation
 from harness.torture.models import Beat
-from harness.torture.recovery import distribution, longest_gap
+from harness.torture.recovery import distribution
 from harness.torture.world import World
 
 CALLERS = 3
@@ -199,7 +200,7 @@ class Clients:
         runs = [one.answered for one in operations if one.verb == "begin"]
         calls = [one.answered for one in operations if one.client and one.answer]
         for kind in dict.fromkeys(kind for kind, _, _ in self._strikes):
-            still = [longest_gap(self._beats, begin, end) for of, begin, end in self._strikes if of == kind]
+            still = [_longest_gap(self._beats, begin, end) for of, begin, end in self._strikes if of == kind]
             again = [end for _, end in still]
             self._world.fact(f"{kind}, {len(still)} times:")
             self._tell("the cluster took no writes for", still)
@@ -229,6 +230,12 @@ def _make_aliases(database: Database) -> Iterator[str]:
 
 def _moment(when: str) -> timedelta:
     return LATER_IS if when == LATER else timedelta(seconds=0.2)
+
+
+def _longest_gap(moments: Iterable[float], begin: float, end: float) -> tuple[float, float]:
+    """The longest time between two of these moments, within a span."""
+    inside = [begin, *sorted(one for one in moments if begin < one < end), end]
+    return max(pairwise(inside), key=lambda gap: gap[1] - gap[0])
 
 
 def _next(moments: Iterable[float], after: float) -> float:

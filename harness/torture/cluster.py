@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,27 +98,18 @@ class Cluster:
         given = {"url": url, "environment": environment, "settings": settings, "command": command}
         urls = self._database.urls
         url = url or urls[self._number % len(urls)]
-        starttask = ["-m", "django", "starttask", "--skip-checks", "--name", name, *options]
-        child = self.child(name, starttask, url, settings, environment, command)
+        self._number += 1
+        child = Child(
+            ["-m", "django", "starttask", "--skip-checks", "--name", name, *options],
+            self._environment(name, url, settings, environment),
+            self._folder / f"executor-{self._number}-{name}.log",
+            prefix=command,
+        )
         is_supervisor = any(option.startswith("--processes") for option in options)
         self.executors[name] = executor = Executor(child, name, self._folder, url, is_supervisor)
         if keep:
             self._keeping[name] = {"options": options, **given}
         return executor
-
-    def child(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        url: str,
-        settings: Mapping[str, Any] | None = None,
-        environment: Mapping[str, str] | None = None,
-        command: tuple[str, ...] = (),
-    ) -> Child:
-        """Start a Python program with the environment of executors; it ends with the cluster, at the latest."""
-        self._number += 1
-        log = self._folder / f"{self._number}-{name}.log"
-        return Child(arguments, self._environment(name, url, settings, environment), log, prefix=command)
 
     def _environment(
         self, name: str, url: str, settings: Mapping[str, Any] | None, extra: Mapping[str, str] | None

@@ -74,16 +74,6 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--size", default="full", choices=("short", "full"), help="of the scenarios")
     parser.add_argument("--tasks", type=int, help="number of calls, instead of the scenario's own")
-    parser.add_argument(
-        "--rows", type=int, metavar="N",
-        help="rows that fill the tables, in ten thousands (upgrade, migrations), instead of the scenario's own",
-    )  # fmt: skip
-    parser.add_argument(
-        "--from", dest="before", default="", metavar="VERSION",
-        help="the version that is upgraded to the working tree's (upgrade): a commit, or the file of a wheel. Default:"
-        " the newest commit to which the working tree adds migrations; if there is none, since all older ones were"
-        " changed, the commit before HEAD",
-    )  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there, too")
     parser.add_argument("--logs", type=Path, metavar="FOLDER", help="keep the executors' output there")
     parser.add_argument(
@@ -129,8 +119,6 @@ def _start(name: str, options: argparse.Namespace, scenarios: list[str]) -> "sub
     command += ["--size", options.size, "--minutes", str(options.minutes)]
     command += [word for scenario in scenarios for word in ("--scenario", scenario)]
     command += ["--tasks", str(options.tasks)] if options.tasks else []
-    command += ["--rows", str(options.rows)] if options.rows else []
-    command += ["--from", options.before] if options.before else []
     command += ["--logs", str(options.logs)] if options.logs else []
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, start_new_session=True, preexec_fn=lambda: die_with_parent(15)

@@ -42,7 +42,7 @@ def flag(folder: Path, what: str, executor: str) -> Path:
 
 def install() -> None:
     """Install the hooks if the harness started this process as an executor."""
-    if not (os.environ.get(FOLDER) and os.environ.get(NAME)):
+    if FOLDER not in os.environ or NAME not in os.environ:
         return
     compare_and_set: Any = import_module("django_delayed_tasks.store.claiming.compare_and_set")
     executors: Any = import_module("django_delayed_tasks.store.executors")

@@ -129,13 +129,6 @@ def schedule_honoured(facts: Facts) -> Iterator[str]:
             yield f"{named(seen)}: ran for {seen.when}, but {call.when} was accepted last ({call.verb})"
 
 
-def nothing_early(facts: Facts) -> Iterator[str]:
-    """No run does anything before its time, by the database's clock."""
-    for seen in facts.ledger.seen:
-        if seen.at < seen.when:
-            yield f"{named(seen)}: at {seen.at}, {(seen.when - seen.at).total_seconds():g} s before its time"
-
-
 def nothing_lost(facts: Facts) -> Iterator[str]:
     """Every accepted task ends settled or visibly failed. At the end only."""
     for task_id, calls in facts.calls.items():
@@ -209,7 +202,6 @@ ALWAYS: tuple[Invariant, ...] = (
     limits_kept,
     runs_apart,
     schedule_honoured,
-    nothing_early,
     accepted_is_there,
     kept_remains,
     filtered_was_done,

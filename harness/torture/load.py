@@ -32,12 +32,9 @@ class Load:
     A few calls are two, or for several tasks.
     """
 
-    def __init__(
-        self, caller: Caller, stop: Event, chance: random.Random, codes: tuple[str, ...] = MIXED, prefix: str = "n"
-    ) -> None:
+    def __init__(self, caller: Caller, stop: Event, chance: random.Random, codes: tuple[str, ...] = MIXED) -> None:
         self._caller = caller
         self._chance = chance
-        self._prefix = prefix
         self.codes = codes
         self.longest = 0.5
         """Seconds that a run takes at most."""
@@ -58,7 +55,7 @@ class Load:
 
     def start(self, total: int, rate: float) -> None:
         """Begin; returns at once."""
-        self._thread = Thread(target=self.run, args=(total, rate), name="load", daemon=True)
+        self._thread = Thread(target=self._run, args=(total, rate), name="load", daemon=True)
         self._thread.start()
 
     def finish(self, patience: float = 60.0) -> None:
@@ -74,8 +71,7 @@ class Load:
         """Whether all is made; looks once."""
         return not self.is_going_on
 
-    def run(self, total: int, rate: float) -> None:
-        """Make the calls in this thread; :meth:`finish` raises what went wrong."""
+    def _run(self, total: int, rate: float) -> None:
         begun = time.monotonic()
         use_pool()
         try:
@@ -92,11 +88,11 @@ class Load:
 
     def make_one(self) -> None:
         """The next call."""
-        chance, recent = self._chance, self.recent()
-        if not recent or chance.random() < FRESH:
+        chance = self._chance
+        if not self._recent or chance.random() < FRESH:
             self._add_new()
             return
-        identity = chance.choice(recent)
+        identity = chance.choice(self._recent)
         match chance.choices(("add", "cancel", "reschedule", "restart"), (8, 2, 2, 2))[0]:
             case "cancel":
                 self._caller.cancel(*identity)
@@ -106,10 +102,6 @@ class Load:
                 self._add_again(identity)
             case _:
                 self._restart()
-
-    def recent(self) -> list[tuple[str, str]]:
-        """Return the identities that calls come back to."""
-        return self._recent
 
     def _add_new(self) -> None:
         chance = self._chance
@@ -124,7 +116,7 @@ class Load:
         self._recent = [*self._recent, *identities][-RECENT:]
 
     def _identity(self, text: str) -> tuple[str, str]:
-        num = f"{self._prefix}{self._made}{text and '-'}{text}"
+        num = f"n{self._made}{text and '-'}{text}"
         return self._chance.choice(self.codes), num if self._made % LONG_EVERY else num.ljust(NUM_LENGTH, "x")
 
     def _add_again(self, identity: tuple[str, str]) -> None:

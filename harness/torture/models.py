@@ -10,10 +10,10 @@ from harness.torture.texts import EscapedField
 class Accepted(models.Model):
     """One API call of the driver, written in the call's own transaction: what is not here was not accepted.
 
-    ``sequence`` numbers the calls of a process and makes a call whose COMMIT's answer was lost repeatable; each of this
-    process up to ``after`` had been answered before this one was made. ``mode`` is what an add said of a task that
-    exists, or "once". ``version`` and ``when`` are the row's (or the deferred schedule's) after the call, read in the
-    same transaction, under its lock. Ids of one identity ascend in the order in which the calls took effect.
+    ``sequence`` numbers the driver's calls and makes a call whose COMMIT's answer was lost repeatable; every call up to
+    ``after`` had been answered before this one was made. ``mode`` is what an add said of a task that exists, or "once".
+    ``version`` and ``when`` are the row's (or the deferred schedule's) after the call, read in the same transaction,
+    under its lock. Ids of one identity ascend in the order in which the calls took effect.
     """
 
     sequence = models.BigIntegerField(unique=True)

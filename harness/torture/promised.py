@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from django_delayed_tasks.states import RunOutcome
-from harness.torture.calls import OF_ONE_PROCESS
 from harness.torture.facts import CHANGING, Facts, named
 from harness.torture.ledger import Call
 
@@ -28,7 +27,7 @@ def kept_remains(facts: Facts) -> Iterator[str]:
     calls = _by_identity(facts)
     for kept in (call for call in facts.ledger.calls if call.result in ("kept", "exists")):
         of_same = calls[kept.code, kept.num]
-        stopping = [call for call in of_same if call.result == "stopping" and _is_before(call, kept)]
+        stopping = [call for call in of_same if call.result == "stopping" and call.sequence <= kept.after]
         if not stopping:
             continue
         last = max(stopping, key=lambda call: call.sequence)
@@ -65,13 +64,9 @@ def _by_identity(facts: Facts) -> dict[Identity, list[Call]]:
 
 
 def _may_be_between(first: Call, call: Call, last: Call) -> bool:
-    return not _is_before(call, first) and not _is_before(last, call)
-
-
-def _is_before(call: Call, other: Call) -> bool:
-    """Return whether a call had been answered when the other one began, as the process that made both of them knows."""
-    of_one_process = call.sequence // OF_ONE_PROCESS == other.sequence // OF_ONE_PROCESS
-    return of_one_process and call.sequence <= other.after
+    is_before = call.sequence <= first.after
+    is_after = last.sequence <= call.after
+    return not is_before and not is_after
 
 
 def _named(call: Call) -> str:

@@ -2,10 +2,9 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from math import ceil
 from typing import NamedTuple
 
@@ -98,12 +97,6 @@ def distribution(seconds: Sequence[float]) -> dict[str, float]:
     return {"count": len(seconds)} | {
         name: round(seconds[ceil(rank * len(seconds)) - 1], 3) for name, rank in ranks.items()
     }
-
-
-def longest_gap(moments: Iterable[float], begin: float, end: float) -> tuple[float, float]:
-    """Return the longest time between two of these moments, within a span."""
-    inside = [begin, *sorted(one for one in moments if begin < one < end), end]
-    return max(pairwise(inside), key=lambda gap: gap[1] - gap[0])
 
 
 def _death_before(tally: Tally, process: int | None, moment: datetime) -> datetime | None:

@@ -63,8 +63,6 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", required=True)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--tasks", type=int)
-    parser.add_argument("--rows", type=int)
-    parser.add_argument("--from", dest="before", default="")
     parser.add_argument("--logs", type=Path)
     return parser.parse_args(arguments)
 
@@ -97,7 +95,8 @@ def run(scenario: Scenario, bug: str, database: Database, folder: Path, options:
 
     result.empty_tables()
     size = scenario.sizes[options.size]
-    size = replace(size, tasks=options.tasks or size.tasks, extra=options.rows or size.extra)
+    if options.tasks:
+        size = replace(size, tasks=options.tasks)
     with tempfile.TemporaryDirectory(prefix="world-", dir=folder) as name:
         world = World(
             database,
@@ -108,7 +107,6 @@ def run(scenario: Scenario, bug: str, database: Database, folder: Path, options:
             _Screen(scenario, tell),
             options.minutes,
             bug,
-            options.before,
         )
         tell("state", f"{scenario.name}: starting")
         with bugs.in_driver(bug):

@@ -38,7 +38,6 @@ class World:
 
     Attributes:
         size: how much to do. ``random``: the dice, seeded by the seed, the scenario and the database.
-        before: the version that is upgraded: a commit or the file of a wheel; nothing for the default one.
         deadline: by ``time.monotonic()``, for scenarios that last for a given time; None: no limit given.
         caller: makes single API calls, with the ledger. ``load``: makes a mixed load of them in a thread.
     """
@@ -53,9 +52,7 @@ class World:
         show: Callable[["World"], None],
         minutes: float | None = None,
         bug: str = "",
-        before: str = "",
     ) -> None:
-        self.before = before
         self.database = database
         self.folder = folder
         self.size = size

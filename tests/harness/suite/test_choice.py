@@ -115,19 +115,13 @@ OURS = {
     "make verify",
     "tests/groupreplication/test_nodes.py",
     "tests/harness/commands/test_matrix.py",
-    "tests/harness/torture/test_upgrade.py",
     "tests/seekdb/test_promises.py",
 }
 """What depends on files of its own alone."""
 SITE = {f"tests/outside/test_site{way}.py" for way in ("", "_in_browser", "_search")}
 FOLLOWED = {f"tests/outside/test_{name}.py" for name in ("clean_room", "migrations", "wagtail")}
-STATELESS = {
-    "make verify",
-    "tests/harness/commands/test_matrix.py",
-    "tests/harness/torture/test_upgrade.py",
-}
+STATELESS = {"make verify", "tests/harness/commands/test_matrix.py"}
 """What of it knows no statements."""
-OF_MIGRATIONS = {"tests/harness/torture/test_upgrade.py", "tests/seekdb/test_promises.py"}
 ON_CLUSTERS = {tests for tests, places in changes.DEPENDS.items() if places is changes.CLUSTER}
 ALL = {*changes.DEPENDS}
 
@@ -139,7 +133,6 @@ ALL = {*changes.DEPENDS}
         ([], ALL),
         (["django_delayed_tasks/clock.py"], OURS | ON_CLUSTERS),
         (["django_delayed_tasks/store/sql/transactions.py"], STATELESS),
-        (["django_delayed_tasks/migrations/0002_character_sets.py"], (OURS | ON_CLUSTERS) - OF_MIGRATIONS),
         (["harness/suite/parts.py"], set()),
         (["harness/browser.py"], {"make verify"}),
         (["tests/outside/packages.py"], {"make verify"} | ON_CLUSTERS),

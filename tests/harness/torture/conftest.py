@@ -1,7 +1,7 @@
 """One run of ``make torture`` for all tests that were chosen: short sizes, on the run's own kind of database."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ SEED = "1"
 def tortured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
     """``tortured("name")`` or ``tortured("name:bug")``: what came of it."""
     chosen = [_chosen_by(item) for item in request.session.items if "tortured" in getattr(item, "fixturenames", ())]
-    results, output = run(chosen, tmp_path_factory.mktemp("torture"))
+    database = UNDER_TORTURE.get(settings.DDT_DATABASE, settings.DDT_DATABASE)
+    results, output = _run(chosen, database, tmp_path_factory.mktemp("torture"))
 
     def tortured(name: str) -> Result:
         assert name in results, f"{name} did not come to an end:\n{output[-8000:]}"
@@ -36,12 +37,11 @@ def _chosen_by(item: Any) -> str:
     return str(item.callspec.params["chosen"])
 
 
-def run(chosen: Iterable[str], folder: Path, target: str = "torture") -> tuple[dict[str, Result], str]:
-    """Make the target with these scenarios, ``name`` or ``name:bug``; return what came of each, and the output."""
-    document, database = folder / "report.json", UNDER_TORTURE.get(settings.DDT_DATABASE, settings.DDT_DATABASE)
+def _run(chosen: list[str], database: str, folder: Path) -> tuple[dict[str, Result], str]:
+    document = folder / "report.json"
     options = ["--databases", database, "--size", "short", "--seed", SEED, "--lanes", str(LANES)]
     options += ["--json", str(document), *(f"--scenario {name}" for name in dict.fromkeys(chosen))]
-    ended = make(target, timeout=TIMEOUT, TORTURE=" ".join(options))
+    ended = make("torture", timeout=TIMEOUT, TORTURE=" ".join(options))
     results = json.loads(document.read_text())["results"]
     return {_name(result): result for result in results}, ended.stdout
 

@@ -1,7 +1,7 @@
 """What adds promise, and texts: each invariant complains of a ledger that breaks it, and of no other."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,7 +9,6 @@ from django.conf import settings
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.records.history import CUT_OFF as CUT_OFF_BY_A_STOP
-from harness.torture.calls import OF_ONE_PROCESS
 from harness.torture.facts import Facts
 from harness.torture.invariants import AT_THE_END, rescues_are_deaths, violations
 from harness.torture.ledger import Call, Ledger, Row, Run, Seen
@@ -65,11 +64,6 @@ def test_done() -> None:
     assert complaints([ADDED], [run(1)], [seen(1, 1)]) == set()
 
 
-def test_early() -> None:
-    a_bit = timedelta(microseconds=1)
-    assert complaints([ADDED], [run(1)], [seen(1, 1, at=AT - a_bit)]) == {"nothing_early"}
-
-
 def test_no_row_of_what_was_accepted() -> None:
     assert complaints([call(1, "add", "created", None, task_id=None)]) == {"accepted_is_there"}
 
@@ -78,11 +72,6 @@ def test_no_row_of_what_was_accepted() -> None:
 def test_kept_what_is_being_stopped(mode: str, result: str) -> None:
     kept = call(3, "add", result, None, mode, task_id=None)
     assert complaints([ADDED, STOPPED, kept], [CUT_OFF], [seen(1, 1)]) == {"kept_remains"}
-
-
-def test_kept_by_another_process_whose_call_may_have_been_before() -> None:
-    kept = call(OF_ONE_PROCESS + 3, "add", "kept", None, "keep", task_id=None)
-    assert complaints([ADDED, STOPPED, kept], [CUT_OFF], [seen(1, 1)]) == set()
 
 
 def test_kept_what_was_deferred_after_it_was_stopped() -> None:
