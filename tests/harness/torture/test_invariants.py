@@ -1,7 +1,7 @@
 """What adds promise, and texts: each invariant complains of a ledger that breaks it, and of no other."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
