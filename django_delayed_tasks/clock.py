@@ -11,25 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
-
-from django_delayed_tasks.vendors import vendor_of
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 _override: Callable[[], datetime] | None = None
 """The source of time that replaces all clocks, in tests; None otherwise."""
 
-# Not clock_timestamp(): PostgreSQL cannot use an expression that changes within a statement to bound an index scan.
-_EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "statement_timestamp()"}
-# MariaDB and MySQL show how time passes within a statement only as local time. It may jump by quarters of an hour, when
-# daylight saving time begins or ends, and back, when the clock is set.
-_PASSED = "MOD(GREATEST(0, TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))), 900000000)"
-_LATEST = {
-    "mysql": f"UTC_TIMESTAMP(6) + INTERVAL {_PASSED} MICROSECOND",
-    "postgresql": "clock_timestamp()",
-}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SKEW = timedelta(seconds=2)
 """The time by which two clocks may differ; an answer of the database may take as long."""
@@ -52,25 +37,9 @@ def is_stopped() -> bool:
     return bool(freezegun and freezegun.freeze_factories)
 
 
-def sql_now(connection: "BaseDatabaseWrapper") -> str:
-    """Return an SQL expression for the current time by this database's clock."""
-    expression = _EXPRESSIONS.get(vendor_of(connection))
-    return expression if expression and not _override else literal(connection, host_now())
-
-
-def sql_latest(connection: "BaseDatabaseWrapper") -> str:
-    """Return an expression for the current time that may advance within the statement, for use in its result only."""
-    expression = _LATEST.get(vendor_of(connection))
-    return expression if expression and not _override else sql_now(connection)
-
-
-def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:
-    """Return the moment as an SQL literal, in the form in which Django stores it."""
-    vendor = vendor_of(connection)
-    if vendor == "postgresql":
-        return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
-    text = str(moment.astimezone(UTC).replace(tzinfo=None))
-    return f"TIMESTAMP'{text}'" if vendor == "mysql" else f"'{text}'"
+def is_told() -> bool:
+    """Return whether a test tells the time, to databases too: their own clocks are not asked then."""
+    return _override is not None
 
 
 def as_micros(moment: datetime) -> int:

@@ -155,7 +155,7 @@ def renew(alias: str, executor: int, lease: timedelta, status: ExecutorStatus = 
     def renewed() -> str:
         return (
             f"heartbeat_at = {dialect.now}, expires_at = {dialect.later(lease)}, status = {status:d},"
-            f" host_time = {clock.literal(connections[alias], clock.host_now())}"
+            f" host_time = {dialect.moment_literal(clock.host_now())}"
         )
 
     return _update(alias, executor, renewed)

@@ -26,11 +26,10 @@ VENDORS: Mapping[str, Sequence[str]] = {
     "sqlite": ("sqlite",),
 }
 """The databases of each vendor, which are the names of its modules, too."""
-ASKS = re.compile(r"\.vendor\b|\bvendor_of\(")
+ASKS = re.compile(r"\.vendor\b")
 EXEMPT = (r"^\s*raise\b", r"def __repr__\b", r"def _forget\b")
 """What only broken servers reach, as in torture, and what only forked children do."""
 ELSEWHERE = {
-    "clock.py": {"sql_latest": "SQLite's agenda is read without it"},
     "store/notices/sqlite.py": {"_listeners": "a socket of another user, or one that is being closed"},
     "store/sql/dialects/mysql.py": {"has_unread": "the tests use one driver"},
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import DatabaseError, InterfaceError, connection, transaction
 
-from django_delayed_tasks import api, clock
+from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -191,7 +191,7 @@ def _after(call: Call, result: str) -> dict[str, Any]:
 def database_now() -> datetime:
     """The present moment by the database's clock."""
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {clock.sql_now(connection)}")
+        cursor.execute(f"SELECT {dialect_of(connection).now}")
         return dialect_of(connection).to_datetime(cursor.fetchone()[0])
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from django.db import connections
 
-from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
 from harness.torture.models import Effect
@@ -17,7 +16,7 @@ def observe(kind: str, task: Any) -> None:
     with connection.cursor() as cursor:
         # One statement: the moment and the row belong together.
         cursor.execute(
-            f"SELECT {clock.sql_now(connection)}, (SELECT COUNT(*) FROM {TASK} WHERE id = %s AND version = %s"
+            f"SELECT {dialect_of(connection).now}, (SELECT COUNT(*) FROM {TASK} WHERE id = %s AND version = %s"
             f" AND status = {RUNNING} AND executor = %s)",
             [task.id, task.version, task.executor],
         )

@@ -4,7 +4,6 @@ from datetime import datetime
 
 from django.db import connection
 
-from django_delayed_tasks import clock
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -14,7 +13,7 @@ from tests.processes.waiting import wait_until
 def database_now() -> datetime:
     """The present moment by the database's clock."""
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {clock.sql_now(connection)}")
+        cursor.execute(f"SELECT {dialect_of(connection).now}")
         return dialect_of(connection).to_datetime(cursor.fetchone()[0])
 
 

@@ -18,10 +18,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from django_delayed_tasks import clock
 from django_delayed_tasks.admin.lists.changelist import NOT_STORABLE, BoundedChangeList
 from django_delayed_tasks.admin.lists.columns import EMPTY, duration_text
 from django_delayed_tasks.conf import settings
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.support.visible import visible_page
 
 M = TypeVar("M", bound=Model)
@@ -70,7 +70,7 @@ class DatabaseAdmin(ModelAdmin[M]):
 
     def get_queryset(self, request: HttpRequest) -> "QuerySet[M]":
         alias = settings.DATABASE
-        now = RawSQL(clock.sql_now(connections[alias]), [], output_field=DateTimeField())
+        now = RawSQL(dialect_of(connections[alias]).now, [], output_field=DateTimeField())
         rows: Any = super().get_queryset(request).using(alias)
         annotated: QuerySet[M] = rows.annotate(database_now=now)
         return annotated

@@ -13,9 +13,10 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.store.claiming.agenda import Agenda, Level, LevelKey, read_agenda
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, finds_other_levels, look
 from django_delayed_tasks.store.claiming.request import MARGIN, watermark
+from django_delayed_tasks.store.sql.dialects import LevelKey
 from django_delayed_tasks.store.sql.lanes import LOOP
 
 QUICK = 0.003

@@ -12,7 +12,6 @@ from django.db import connections
 
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.store.claiming.agenda import Level, blocked_levels, read_agenda
-from django_delayed_tasks.store.claiming.request import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.transactions import read_rows
 from django_delayed_tasks.triggers import next_time, parse_stored
@@ -61,7 +60,7 @@ def _order(run: PlannedRun) -> tuple[datetime, int]:
 
 def _of_level(alias: str, level: Level, until: datetime, limit: int, biz_code: str | None) -> list[PlannedRun]:
     dialect = dialect_of(connections[alias])
-    table, condition, parameters, order = rows_of(dialect, level.queue, level.priority, level.lane)
+    table, condition, parameters, order = dialect.rows_of(level.queue, level.priority, level.lane)
     condition += f" AND claim_at <= {dialect.moment_literal(until)}"
     if biz_code is not None:
         condition, parameters = f"{condition} AND biz_code = %s", [*parameters, biz_code]

@@ -7,12 +7,12 @@ tests; which one a database gets was decided by measurement, and correctness res
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS, ClaimedTask
 from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.fences import MAX_VERSION, unchanged
-from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
+from django_delayed_tasks.store.sql.tables import RUNNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +59,6 @@ class Outpaced(Exception):
     """Other executors took every row that this one tried to claim; due tasks may remain."""
 
 
-class LevelRows(NamedTuple):
-    """SQL fragments that find the pending rows of one level, to be ordered by ``order`` and then ``claim_at``."""
-
-    table: str
-    condition: str
-    parameters: list[Any]
-    order: tuple[str, ...]
-
-
-def rows_of(dialect: Dialect, queue: str, priority: int, lane: str = "") -> LevelRows:
-    """Return the fragments that read the pending rows of one level through the claim index, from the watermark on.
-
-    MariaDB prefers equalities to a range of the same index even where the range is narrower: it would read the level
-    from its start, whatever the watermark. So the condition has no equality there, and the order is the index's own.
-    """
-    if dialect.connection.vendor != "mysql":
-        condition = f"status = {PENDING} AND lane = %s AND queue = %s AND priority = %s"
-        return LevelRows(TASK, condition, [lane, queue, priority], ())
-    columns = {"status": PENDING, "lane": lane, "queue": queue, "priority": priority}
-    return LevelRows(
-        f"{TASK} FORCE INDEX (ddt_task_claim)",
-        " AND ".join(f"{column} >= %s AND {column} <= %s" for column in columns),
-        [value for value in columns.values() for _ in range(2)],
-        tuple(columns),
-    )
-
-
 def candidates(
     dialect: Dialect,
     request: ClaimRequest,
@@ -98,7 +71,7 @@ def candidates(
     It follows the claim index, forwards or backwards, so it reads only the rows that it returns. With the condition
     ``share`` (see ``affinity.share``), rows of other executors are read in the index only.
     """
-    table, level, parameters, order = rows_of(dialect, request.queue, request.priority, request.lane)
+    table, level, parameters, order = dialect.rows_of(request.queue, request.priority, request.lane)
     conditions = [level, f"claim_at <= {dialect.later(request.ahead) if request.ahead else dialect.now}"]
     # Incrementing past the column's maximum (in a row written by other means) would fail the whole claim.
     conditions.append(f"version < {MAX_VERSION} AND attempts < {2**31 - 1}")

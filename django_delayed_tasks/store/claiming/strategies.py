@@ -28,15 +28,13 @@ def strategy_for(alias: str, name: str) -> Strategy:
     Raises:
         ValueError: the database does not claim in this way.
     """
-    vendor = connections[alias].vendor
-    if name == "skip_locked" and vendor != "postgresql":
+    dialect = dialect_of(connections[alias])
+    if name == "skip_locked" and dialect.claiming != "skip_locked":
         raise ValueError(
             f"only PostgreSQL claims with SKIP LOCKED, and database {alias!r} is {connections[alias].display_name};"
             " remove CLAIM, or set it to 'auto'"
         )
-    if name == "compare_and_set":
-        return compare_and_set.claim
-    return _STRATEGIES.get(vendor, compare_and_set.claim)
+    return _STRATEGIES[dialect.claiming if name == "auto" else name]
 
 
 def skip_locked(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
@@ -80,4 +78,8 @@ def _claim(
     return write
 
 
-_STRATEGIES: dict[str, Strategy] = {"postgresql": skip_locked, "sqlite": sole_writer}
+_STRATEGIES: dict[str, Strategy] = {
+    "compare_and_set": compare_and_set.claim,
+    "skip_locked": skip_locked,
+    "sole_writer": sole_writer,
+}

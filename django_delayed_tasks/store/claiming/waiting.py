@@ -15,7 +15,6 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_levels
 from django_delayed_tasks.store.claiming.agenda import read_agenda as agenda_of
-from django_delayed_tasks.store.claiming.request import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.lanes import BLOCKED, code_of
 from django_delayed_tasks.store.sql.portions import MAX_PARTS, portions
@@ -169,7 +168,7 @@ def _ordered(dialect: Dialect, level: Level, only: str) -> tuple[str, list[Any]]
         return f"{TASK} WHERE status = {PENDING} AND {_level_rows(level)} AND {only}", [
             level.lane, level.queue, level.priority,
         ]  # fmt: skip
-    table, condition, values, order = rows_of(dialect, level.queue, level.priority, level.lane)
+    table, condition, values, order = dialect.rows_of(level.queue, level.priority, level.lane)
     return f"{table} WHERE {condition} AND {only} ORDER BY {', '.join((*order, 'claim_at', 'id'))}", values
 
 

@@ -131,7 +131,7 @@ def _add(cursor: CursorWrapper, alias: str, counts: Mapping[Key, Cell], now: dat
         for key, cell in held.items()
     )
     for some in portions(rows):
-        statement = _insert(connections[alias].vendor, len(some), _assignments(alias))
+        statement = _insert(len(some), _assignments(alias))
         cursor.execute(statement, [value for row in some for value in row])
 
 
@@ -154,7 +154,7 @@ def _assignments(alias: str) -> str:
 
 
 @cache
-def _insert(vendor: str, count: int, conflict: str) -> str:
+def _insert(count: int, conflict: str) -> str:
     columns = (*_IDENTITY, *_SUMS, *_MAXIMA)
     row = f"({', '.join(['%s'] * len(columns))})"
     return f"INSERT INTO {STATISTIC} ({', '.join(columns)}) VALUES {', '.join([row] * count)}{conflict}"
@@ -224,13 +224,8 @@ def _sum(column: str) -> str:
 
 
 def _periods(dialect: Dialect, grain: int) -> tuple[str, str]:
-    """Return the table and the condition to find the periods of a grain by, so that their starts bound what is read.
-
-    For an equality, MariaDB reads all periods of the grain, as it does for tasks (see ``claiming.request.rows_of``).
-    """
-    if dialect.connection.vendor != "mysql":
-        return STATISTIC, f"grain = {grain:d}"
-    return dialect.by_index(STATISTIC, "ddt_statistic_identity"), f"grain >= {grain:d} AND grain <= {grain:d}"
+    """Return the table and the condition to find the periods of a grain by, so that their starts bound what is read."""
+    return dialect.by_index(STATISTIC, "ddt_statistic_identity"), dialect.exactly("grain", grain)
 
 
 def _cell(values: Sequence[int]) -> Cell:

@@ -22,7 +22,6 @@ from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, read_rows
 from django_delayed_tasks.triggers import Trigger, parse_stored
-from django_delayed_tasks.vendors import vendor_of
 
 NAME: Final = "survey"
 """The name of the row."""
@@ -32,13 +31,6 @@ BY_HOUR: Final = timedelta(days=32)
 """The time ahead of the last due times that are told apart: the forecast of a month."""
 LATER: Final = -1
 """Stands for the minute of a task that is not pending, that is due later than ``BY_HOUR``, or that recurs."""
-
-_MINUTES: Final = {
-    "mysql": "TIMESTAMPDIFF(MINUTE, TIMESTAMP'1970-01-01 00:00:00', claim_at)",
-    "postgresql": "FLOOR(EXTRACT(EPOCH FROM claim_at) / 60)::bigint",
-    "sqlite": "CAST(strftime('%%s', claim_at) AS INTEGER) / 60",
-}
-"""By vendor: the number of whole minutes since 1970."""
 
 
 class Found(NamedTuple):
@@ -110,13 +102,11 @@ def read_portion(alias: str, began: datetime, after: int, size: int) -> Portion:
 
 def _tasks(alias: str, began: datetime, part: str) -> list[Found]:
     dialect = dialect_of(connections[alias])
-    minutes = _MINUTES[vendor_of(connections[alias])]
+    minutes = dialect.minutes("claim_at")
     minute = (
         f"CASE WHEN status <> {PENDING} OR trigger_text IS NOT NULL OR claim_at >= %s THEN {LATER}"
-        f" WHEN claim_at < %s THEN {minutes} ELSE {minutes} - MOD({minutes}, 60) END"
+        f" WHEN claim_at < %s THEN {minutes} ELSE {minutes} - {dialect.remainder(minutes, 60)} END"
     )
-    if connections[alias].vendor == "sqlite":
-        minute = minute.replace(f"MOD({minutes}, 60)", f"({minutes}) %% 60")
     sql = (
         f"SELECT status, biz_code, queue, {minute} AS due_minute, COUNT(*), COUNT(trigger_text)"
         f" FROM {dialect.by_key(TASK)} WHERE {part} GROUP BY status, biz_code, queue, due_minute"

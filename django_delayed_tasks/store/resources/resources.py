@@ -189,7 +189,7 @@ def _extend(alias: str, grants: list[Grant], term: Term) -> set[Grant]:
     ttl, kept_until = term
     until = dialect.later(ttl)
     if kept_until is not None:
-        until = dialect.greatest(until, clock.literal(connections[alias], kept_until))
+        until = dialect.greatest(until, dialect.moment_literal(kept_until))
     assignments = f"renewed_at = {dialect.now}, busy_before = {until}"
     return _change(alias, grants, assignments, may_try_again=is_transient_at_once) if grants else set()
 
@@ -213,7 +213,7 @@ def release(alias: str, grant: Grant, kept_until: datetime | None = None) -> boo
     now = dialect.now
     if kept_until is None:
         return bool(_change(alias, [grant], f"busy_before = {now}, {FREE_NOW}"))
-    until = clock.literal(connections[alias], kept_until)
+    until = dialect.moment_literal(kept_until)
     holder = f"CASE WHEN {until} > {now} THEN '{KEPT}' ELSE '' END"
     return bool(_change(alias, [grant], f"busy_before = {dialect.greatest(now, until)}, holder = {holder}"))
 
@@ -278,7 +278,7 @@ def free_page_after(alias: str, pool: str, last: Resource) -> list[Resource]:
     They have a payload and a version. A resource that becomes free meanwhile comes on a later page, but one that is
     added or enabled meanwhile may be missed.
     """
-    moment = clock.literal(connections[alias], last.busy_before)
+    moment = dialect_of(connections[alias]).moment_literal(last.busy_before)
     # As one condition with OR, the resources that were never used would be read again with each page.
     found = _rows(alias, pool, f"busy_before = {moment} AND id > {last.id:d}", LOOK_AHEAD)
     return found + (

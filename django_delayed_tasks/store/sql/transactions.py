@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from django.db import DatabaseError, DataError, Error, IntegrityError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -240,23 +240,13 @@ def is_unwritable(error: BaseException) -> bool:
     return isinstance(error, DataError | IntegrityError | UnicodeError) or code in _REFUSALS
 
 
-_QUERIES: Final = {
-    # The server shows the start in its own zone.
-    "mysql": "SELECT TIMESTAMPDIFF(SECOND, CONVERT_TZ(trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP()),"
-    " trx_mysql_thread_id FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 1",
-    "postgresql": "SELECT EXTRACT(EPOCH FROM clock_timestamp() - xact_start), pid FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL"
-    " AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1",
-}
-
-
 def oldest_transaction(alias: str) -> tuple[timedelta, int] | None:
     """Return how long the oldest transaction has been open, and the id of its session on the server.
 
     None: there is none, this database does not tell, or its user may not ask.
     """
-    query = _QUERIES.get(connections[alias].vendor)
-    if query is None:
+    query = dialect_of(connections[alias]).oldest_transaction
+    if not query:
         return None
     try:
         found = read_rows(alias, query)

@@ -8,8 +8,9 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.claiming.agenda import PAUSED, Agenda, Level, read_agenda
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, look
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR, NOW
 
@@ -88,7 +89,7 @@ def test_looks_read_the_clock_as_late(db: None, monkeypatch: pytest.MonkeyPatch)
     pauses = {"mysql": f"(SELECT NULLIF(SLEEP({PAUSE}), 0))", "postgresql": f"(SELECT pg_sleep({PAUSE})::text)"}
     verbs.add("one")
     before = read_agenda(ALIAS).now
-    monkeypatch.setitem(PAUSED, connection.vendor, pauses[connection.vendor])
+    monkeypatch.setattr(type(dialect_of(connection)), "paused_queues", pauses[connection.vendor])
     assert look(ALIAS, known(("default", 0))).now - before >= timedelta(seconds=PAUSE)
 
 

@@ -1,7 +1,7 @@
 """The base dialect: the SQL fragments that every database has, in the form that most of them share."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
@@ -13,6 +13,7 @@ from django.utils.module_loading import import_string
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.states import IfExists
+from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
 from django_delayed_tasks.vendors import SPEAKS
 
 ColumnType = Literal["int", "text", "json", "moment", "bool"]
@@ -38,6 +39,23 @@ class SentRows(NamedTuple):
         return object.__repr__(self)  # without the data, which may hold secrets
 
 
+Claiming = Literal["compare_and_set", "skip_locked", "sole_writer"]
+"""The name of a claiming strategy."""
+LevelKey = tuple[str, str, int]
+"""A level as (lane, queue, priority)."""
+LevelRow = tuple[str, str, int, Any]
+"""A level and the earliest moment at which one of its tasks may be claimed, as the driver returns that."""
+
+
+class LevelRows(NamedTuple):
+    """SQL fragments that find the pending rows of one level, to be ordered by ``order`` and then ``claim_at``."""
+
+    table: str
+    condition: str
+    parameters: list[Any]
+    order: tuple[str, ...]
+
+
 _WORD = re.compile(r"[A-Za-z0-9_-]{0,100}")
 _KEPT_AS: Final = "_ddt_dialect"
 """The attribute of a connection that keeps its dialect."""
@@ -61,6 +79,23 @@ class Dialect:
     """
     driving_join = "JOIN"
     """The join that reads its left side first."""
+    claiming: Claiming = "compare_and_set"
+    """The name of the claiming strategy, which was chosen by measurement; the first is correct on every database."""
+    has_looks = False
+    """Whether there are looks at known levels, for databases on which a full scan may be slow."""
+    looks_find_other_levels = True
+    """Whether what is read between full scans also shows levels that had no tasks when they were last read."""
+    statement_time: str
+    """The expression for the time at which the statement began, by the database's clock; an index scan may end at it.
+
+    If there is none that has microseconds, :attr:`now` is to be overridden.
+    """
+    latest_time = ""
+    """An expression for the time that may advance within the statement; empty if there is none."""
+    oldest_transaction = ""
+    """The SELECT for the age of the oldest open transaction in seconds, and for the number of its session; empty if
+    the database does not tell.
+    """
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self.connection = connection
@@ -68,7 +103,12 @@ class Dialect:
     @property
     def now(self) -> str:
         """The expression for the current time by the database's clock."""
-        return clock.sql_now(self.connection)
+        return self.moment_literal(clock.host_now()) if clock.is_told() else self.statement_time
+
+    @property
+    def latest(self) -> str:
+        """The expression for the current time that may advance within the statement, for use in its result only."""
+        return self.now if clock.is_told() else self.latest_time or self.now
 
     def read_now(self, cursor: CursorWrapper) -> datetime:
         """Return the current time by the database's clock."""
@@ -171,6 +211,60 @@ class Dialect:
         """Return the table, with a hint to find its rows through this index where the database needs one."""
         return table
 
+    def exactly(self, column: str, value: int) -> str:
+        """Return the condition that a column of an index has this value, if the next column bounds what is read."""
+        return f"{column} = {value:d}"
+
+    def rows_of(self, queue: str, priority: int, lane: str = "") -> LevelRows:
+        """Return the fragments that read the pending rows of one level through the claim index, from a moment on."""
+        condition = f"status = {PENDING} AND lane = %s AND queue = %s AND priority = %s"
+        return LevelRows(TASK, condition, [lane, queue, priority], ())
+
+    def names(self, column: str) -> str:
+        """Return the aggregate for the texts in a column, as JSON text: an array of them, or an object by them."""
+        return f"JSON_ARRAYAGG({column})"
+
+    @property
+    def paused_queues(self) -> str:
+        """A scalar subquery for the names of the paused queues as JSON text, to be read with something else."""
+        return f"(SELECT {self.names('queue')} FROM {PAUSED_QUEUE})"
+
+    def read_levels(self, cursor: CursorWrapper, lanes: str) -> list[LevelRow]:
+        """Read every level of the lanes under this condition, by a full scan.
+
+        The current time comes last, as a level whose queue is the JSON text of the paused queues: one statement reads
+        everything where the database allows it, and it reads the clock when it has read everything else.
+        """
+        # status <= PENDING, not =: for an equality MariaDB prefers a ref access that reads every matching entry.
+        cursor.execute(
+            f"SELECT status, lane, queue, priority, MIN(claim_at) FROM {TASK}"
+            f" WHERE status <= {PENDING} AND lane {lanes} GROUP BY status, lane, queue, priority"
+            f" UNION ALL SELECT -1, '', {self.paused_queues}, 0, {self.latest}"
+        )
+        return [(lane, queue, priority, moment) for _, lane, queue, priority, moment in cursor.fetchall()]
+
+    def look(
+        self,
+        cursor: CursorWrapper,
+        watermarks: Mapping[LevelKey, datetime],
+        idle: Collection[LevelKey],
+        since: datetime,
+    ) -> Sequence[Sequence[Any]]:
+        """Read the earliest task of each known level, from its watermark on; those that were ``idle`` from ``since``.
+
+        The rows are (kind, lane, queue, priority, moment). Kind 1 is a known level, 2 one that was not known; the last
+        row has the paused queues and the current time, as :meth:`read_levels` returns them.
+        """
+        raise NotImplementedError
+
+    def minutes(self, moment: str) -> str:
+        """Return the expression for the number of whole minutes from 1970 to a moment."""
+        raise NotImplementedError
+
+    def remainder(self, number: str, by: int) -> str:
+        """Return the expression for the remainder of a division."""
+        return f"MOD({number}, {by})"
+
     def update(self, table: str) -> str:
         """Return the beginning of an UPDATE that finds its rows by primary key."""
         return f"UPDATE {self.by_key(table)}"
@@ -265,8 +359,8 @@ class Dialect:
         return f"excluded.{column}"
 
     def moment_literal(self, moment: datetime) -> str:
-        """Return the moment as a literal for the statement."""
-        return clock.literal(self.connection, moment)
+        """Return the moment as a literal for the statement, in the form in which Django stores it."""
+        return f"TIMESTAMP'{moment.astimezone(UTC).replace(tzinfo=None)}'"
 
     def bulk_insert(self, if_exists: IfExists, assignments: str) -> tuple[str, str]:
         """Return the beginning and end of an INSERT of many rows that replaces, keeps or refuses existing rows."""

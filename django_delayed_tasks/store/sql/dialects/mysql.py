@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +13,8 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.sql import clusters
-from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
+from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect, LevelKey, LevelRows
+from django_delayed_tasks.store.sql.tables import PENDING, TASK
 
 # Otherwise MariaDB gives texts from JSON_TABLE the database's default character set, with ? for what that set lacks.
 _TEXT = "LONGTEXT CHARACTER SET utf8mb4"
@@ -54,8 +55,22 @@ def note_own_transaction(
     return execute(sql, params, many, context)
 
 
+# How time passes within a statement is shown only as local time. It may jump by quarters of an hour, when daylight
+# saving time begins or ends, and back, when the clock is set.
+_PASSED = "MOD(GREATEST(0, TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))), 900000000)"
+
+
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
+    has_looks = True
+    looks_find_other_levels = False
+    statement_time = "UTC_TIMESTAMP(6)"
+    latest_time = f"UTC_TIMESTAMP(6) + INTERVAL {_PASSED} MICROSECOND"
+    # The server shows the start in its own zone.
+    oldest_transaction = (
+        "SELECT TIMESTAMPDIFF(SECOND, CONVERT_TZ(trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP()),"
+        " trx_mysql_thread_id FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 1"
+    )
 
     def caught_up(self) -> AbstractContextManager[None]:
         return clusters.caught_up(self.connection)
@@ -135,6 +150,54 @@ class MySQL(Dialect):
 
     def by_index(self, table: str, index: str) -> str:
         return f"{table} FORCE INDEX ({index})"
+
+    # MariaDB prefers equalities to a range of the same index even where the range is narrower: it would read a level
+    # from its start, whatever the watermark. So the condition has no equality, and the order is the index's own.
+    def exactly(self, column: str, value: int) -> str:
+        return f"{column} >= {value:d} AND {column} <= {value:d}"
+
+    def rows_of(self, queue: str, priority: int, lane: str = "") -> LevelRows:
+        columns = {"status": PENDING, "lane": lane, "queue": queue, "priority": priority}
+        return LevelRows(
+            f"{TASK} FORCE INDEX (ddt_task_claim)",
+            " AND ".join(f"{column} >= %s AND {column} <= %s" for column in columns),
+            [value for value in columns.values() for _ in range(2)],
+            tuple(columns),
+        )
+
+    # The names are the keys of an object, coalesced with a type that may be long: MariaDB silently truncates an array
+    # at group_concat_max_len, and a UNION truncates a value whose declared length is no more than that.
+    def names(self, column: str) -> str:
+        return f"COALESCE(JSON_OBJECTAGG({column}, 1), CAST(NULL AS CHAR(16000000)))"
+
+    def look(
+        self,
+        cursor: CursorWrapper,
+        watermarks: Mapping[LevelKey, datetime],
+        idle: Collection[LevelKey],
+        since: datetime,
+    ) -> Sequence[Sequence[Any]]:
+        # One index range for each level that had tasks; the next full scan finds the others. InnoDB reads past the end
+        # of a range until it finds an entry that is not deleted, and past an empty level the finished tasks may come.
+        # The version is selected, and multiplied by 0, so that the index does not cover the query: when MySQL's
+        # statistics take a table of finished tasks for an empty one, it reads all of a covering index instead of a
+        # range of it.
+        branches: list[str] = []
+        parameters: list[Any] = []
+        for (lane, queue, priority), watermark in watermarks.items():
+            rows = self.rows_of(queue, priority, lane)
+            order = ", ".join((*rows.order, "claim_at"))
+            branches.append(
+                f"(SELECT 1 + 0 * version, lane, queue, priority, claim_at FROM {rows.table} WHERE {rows.condition}"
+                f" AND claim_at >= {self.moment_literal(watermark)} ORDER BY {order} LIMIT 1)"
+            )
+            parameters += rows.parameters
+        branches.append(f"(SELECT 0, '', {self.paused_queues}, 0, {self.latest})")
+        cursor.execute(" UNION ALL ".join(branches), parameters)
+        return list(cursor.fetchall())
+
+    def minutes(self, moment: str) -> str:
+        return f"TIMESTAMPDIFF(MINUTE, TIMESTAMP'1970-01-01 00:00:00', {moment})"
 
     def delete(self, table: str) -> str:
         return f"DELETE {table} FROM {self.by_key(table)}"

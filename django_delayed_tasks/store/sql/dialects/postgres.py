@@ -1,17 +1,44 @@
 """The dialect of PostgreSQL."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.sql.dialects.base import SQL, Column, ColumnType, Dialect
+from django_delayed_tasks.store.sql.dialects.base import SQL, Claiming, Column, ColumnType, Dialect, LevelKey, LevelRow
+from django_delayed_tasks.store.sql.tables import PENDING, TASK
 
 _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", "bool": "boolean"}
 
 
+_ENDS_QUEUE = "k.next_queue IS DISTINCT FROM k.queue"
+_GAPS = {
+    "t.queue < k.queue": "k.last_queue IS NULL",
+    "t.queue = k.queue AND t.priority < k.priority": "k.last_queue IS DISTINCT FROM k.queue",
+    "t.queue = k.queue AND t.priority > k.priority AND t.priority < k.next_priority": "k.next_queue = k.queue",
+    "t.queue = k.queue AND t.priority > k.priority": _ENDS_QUEUE,
+    "t.queue > k.queue AND t.queue < k.next_queue": _ENDS_QUEUE,
+    "t.queue > k.queue": "k.next_queue IS NULL",
+}
+"""The gaps next to a known level, and the condition that it has such a gap."""
+
+
 class PostgreSQL(Dialect):
+    claiming: Claiming = "skip_locked"
+    has_looks = True
+    # Not clock_timestamp(): an expression that changes within a statement cannot bound an index scan.
+    statement_time = "statement_timestamp()"
+    latest_time = "clock_timestamp()"
+    oldest_transaction = (
+        "SELECT EXTRACT(EPOCH FROM clock_timestamp() - xact_start), pid FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL"
+        " AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1"
+    )
+
+    def moment_literal(self, moment: datetime) -> str:
+        return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
+
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         # LOCAL: behind a pooler in transaction mode, the next transaction may run in another session.
         if self.connection.in_atomic_block:
@@ -55,6 +82,65 @@ class PostgreSQL(Dialect):
         # rows a fence matches. OFFSET keeps the subquery from being merged into the query.
         return f"CROSS JOIN LATERAL (SELECT * FROM {table} t WHERE {condition} OFFSET 0) t"
 
+    def names(self, column: str) -> str:
+        return f"json_agg({column})::text"
+
+    def read_levels(self, cursor: CursorWrapper, lanes: str) -> list[LevelRow]:
+        first = f"SELECT lane, queue, priority, claim_at FROM {TASK} WHERE status = {PENDING} AND lane {lanes}"
+        order = "ORDER BY lane, queue, priority, claim_at LIMIT 1"
+        cursor.execute(f"""
+        WITH RECURSIVE level AS (
+            ({first} {order})
+            UNION ALL
+            SELECT next.lane, next.queue, next.priority, next.claim_at FROM level, LATERAL (
+                {first} AND (lane, queue, priority) > (level.lane, level.queue, level.priority) {order}) next
+        )
+        SELECT queue, priority, claim_at, lane FROM level
+        UNION ALL SELECT {self.paused_queues}, 0, {self.latest}, ''""")
+        return [(lane, queue, priority, moment) for queue, priority, moment, lane in cursor.fetchall()]
+
+    def look(
+        self,
+        cursor: CursorWrapper,
+        watermarks: Mapping[LevelKey, datetime],
+        idle: Collection[LevelKey],
+        since: datetime,
+    ) -> Sequence[Sequence[Any]]:
+        # One index scan for each level and each gap. The server sorts the levels, by its collation. No row is compared
+        # with the pair (queue, priority): such a scan would not end where the priority does.
+        known = {**dict.fromkeys(idle, since), **watermarks}
+        plain = [(queue, priority, moment) for (lane, queue, priority), moment in known.items() if not lane]
+        others = [(*level, moment) for level, moment in known.items() if level[0]]
+        pending = f"FROM {TASK} t WHERE t.status = {PENDING} AND t.lane = ''"
+        gaps = " UNION ALL ".join(
+            "SELECT 2, '', g.queue, g.priority, NULL FROM known k, LATERAL (SELECT t.queue, t.priority"
+            f" {pending} AND {gap} ORDER BY t.queue, t.priority LIMIT 1) g WHERE {which}"
+            for gap, which in _GAPS.items()
+        )
+        cursor.execute(
+            f"""
+        WITH known AS (
+            SELECT queue, priority, watermark, lag(queue) OVER w AS last_queue, lead(queue) OVER w AS next_queue,
+                lead(priority) OVER w AS next_priority
+            FROM unnest(%s::text[], %s::int[], %s::timestamptz[]) AS v(queue, priority, watermark)
+            WINDOW w AS (ORDER BY queue, priority))
+        SELECT 1, '', k.queue, k.priority, e.claim_at FROM known k, LATERAL (
+            SELECT t.claim_at {pending} AND t.queue = k.queue AND t.priority = k.priority AND t.claim_at >= k.watermark
+            ORDER BY t.claim_at LIMIT 1) e
+        UNION ALL SELECT 1, k.lane, k.queue, k.priority, e.claim_at
+        FROM unnest(%s::text[], %s::text[], %s::int[], %s::timestamptz[]) AS k(lane, queue, priority, watermark),
+        LATERAL (
+            SELECT t.claim_at FROM {TASK} t WHERE t.status = {PENDING} AND t.lane = k.lane AND t.queue = k.queue
+            AND t.priority = k.priority AND t.claim_at >= k.watermark ORDER BY t.claim_at LIMIT 1) e
+        UNION ALL {gaps}
+        UNION ALL SELECT 0, '', {self.paused_queues}, 0, {self.latest}""",
+            [*_columns(plain, 3), *_columns(others, 4)],
+        )
+        return list(cursor.fetchall())
+
+    def minutes(self, moment: str) -> str:
+        return f"FLOOR(EXTRACT(EPOCH FROM {moment}) / 60)::bigint"
+
     def size(self, column: str) -> str:
         return f"OCTET_LENGTH({column}::text)"
 
@@ -71,7 +157,14 @@ class PostgreSQL(Dialect):
 class LikePostgreSQL(PostgreSQL):
     """The dialect of distributed databases that speak PostgreSQL's protocol, of what their documentation says alike."""
 
+    claiming = "compare_and_set"
+    has_looks = False
+    oldest_transaction = ""
     skip_locked = PostgreSQL.for_update
+
+
+def _columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
+    return [[row[column] for row in rows] for column in range(width)]
 
 
 def _array(kind: ColumnType, values: Sequence[Any]) -> str:

@@ -13,7 +13,8 @@ from django.db import DatabaseError
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
+from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect, LevelRow
+from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.support import forks
 
 MAX_TURN: Final = 5.0
@@ -43,9 +44,10 @@ class SQLite(Dialect):
     for_update = ""
     in_union = "SELECT * FROM ({})"
     driving_join = "CROSS JOIN"
+    claiming = "sole_writer"
 
     @property
-    def now(self) -> str:
+    def now(self) -> str:  # its own clock has only milliseconds, and all processes share one host
         return f"'{clock.host_now().replace(tzinfo=None)}'"
 
     def moment_literal(self, moment: datetime) -> str:
@@ -71,6 +73,35 @@ class SQLite(Dialect):
 
     def size(self, column: str) -> str:
         return f"LENGTH(CAST({column} AS BLOB))"
+
+    def names(self, column: str) -> str:
+        return f"json_group_array({column})"
+
+    def read_levels(self, cursor: CursorWrapper, lanes: str) -> list[LevelRow]:
+        # Three probes for the next level: SQLite reads a range of (queue, priority) from the start of the queue.
+        first = f"SELECT n.id FROM {TASK} n WHERE n.status = {PENDING}"
+        order = "ORDER BY n.lane, n.queue, n.priority, n.claim_at, n.id LIMIT 1"
+        cursor.execute(f"""
+        WITH RECURSIVE level(id) AS (
+            SELECT ({first} AND n.lane {lanes} {order})
+            UNION ALL
+            SELECT coalesce(
+                ({first} AND n.lane = t.lane AND n.queue = t.queue AND n.priority > t.priority {order}),
+                ({first} AND n.lane = t.lane AND n.queue > t.queue {order}),
+                ({first} AND n.lane > t.lane AND n.lane {lanes} {order}))
+            FROM level CROSS JOIN {TASK} t ON t.id = level.id
+        )
+        SELECT t.queue, t.priority, t.claim_at, t.lane FROM level CROSS JOIN {TASK} t ON t.id = level.id
+        UNION ALL SELECT {self.paused_queues}, 0, NULL, NULL""")
+        *rows, (paused, *_) = cursor.fetchall()
+        levels = [(lane, queue, priority, moment) for queue, priority, moment, lane in rows]
+        return [*levels, ("", paused, 0, clock.host_now())]
+
+    def minutes(self, moment: str) -> str:
+        return f"CAST(strftime('%%s', {moment}) AS INTEGER) / 60"
+
+    def remainder(self, number: str, by: int) -> str:
+        return f"({number}) %% {by}"
 
     @contextmanager
     def turn(self) -> Iterator[None]:
