@@ -8,7 +8,8 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks.checks.options import line_for
-from django_delayed_tasks.store.sql.charsets import CHARSET, TextTable, lossy_charsets, text_tables
+from django_delayed_tasks.store.sql.charsets import CHARSET, TextTable, text_tables
+from django_delayed_tasks.store.sql.dialects import dialect_of
 
 SQLITE_ENCODING = "UTF-8"
 POSTGRES_ENCODING = "UTF8"
@@ -16,27 +17,19 @@ POSTGRES_ENCODING = "UTF8"
 
 def configured_charset_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     """Yield E022, as far as the settings show it."""
-    charset = connection.settings_dict["OPTIONS"].get("charset", CHARSET)
-    if connection.vendor == "mysql" and charset != CHARSET:
+    needed = dialect_of(connection).charset
+    charset = connection.settings_dict["OPTIONS"].get("charset", needed)
+    if needed and charset != needed:
         yield _connection_error(f"DATABASES[{alias!r}]['OPTIONS']['charset'] is {charset!r}.", alias)
 
 
 def charset_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
-    """Yield E021 to E023, W021 and W022, as the server reports them."""
-    if connection.vendor == "mysql":
-        yield from _session_problems(alias, connection)
-        for table in text_tables(connection, apps.get_app_config("django_delayed_tasks").get_models()):
-            yield from _table_problems(alias, table)
-    elif connection.vendor == "postgresql":
-        yield from _encoding_problems(alias, connection)
-    elif connection.vendor == "sqlite":
-        yield from _file_problems(alias, connection)
-
-
-def _session_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
-    narrow = lossy_charsets(connection)
+    """Yield E021, E022 and W021, as a MariaDB or MySQL server reports them."""
+    narrow = dialect_of(connection).lossy_charsets()
     if narrow and not any(configured_charset_problems(alias, connection)):
         yield _connection_error(f"Connections to the database {alias!r} have {narrow}.", alias)
+    for table in text_tables(connection, apps.get_app_config("django_delayed_tasks").get_models()):
+        yield from _table_problems(alias, table)
 
 
 def _connection_error(problem: str, alias: str) -> Error:
@@ -70,7 +63,8 @@ def _listed(columns: list[Any]) -> str:
     return ", ".join(f"{column.name} ({column.collation})" for column in columns)
 
 
-def _encoding_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+def encoding_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    """Yield W022, as PostgreSQL reports it."""
     ((encoding,),) = rows(connection, "SHOW server_encoding")
     if encoding != POSTGRES_ENCODING:
         yield Warning(
@@ -81,7 +75,8 @@ def _encoding_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[
         )
 
 
-def _file_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+def file_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    """Yield E023, as an SQLite file has it."""
     ((encoding,),) = rows(connection, "PRAGMA encoding")
     if encoding != SQLITE_ENCODING:
         yield Error(

@@ -13,14 +13,11 @@ from django.utils.module_loading import import_string
 from django_delayed_tasks import conf
 from django_delayed_tasks.checks.charsets import configured_charset_problems
 from django_delayed_tasks.checks.options import line_for
-from django_delayed_tasks.store.sql.dialects.sqlite import is_in_memory
-from django_delayed_tasks.vendors import SPEAKS
+from django_delayed_tasks.store.sql.dialects import dialect_of, is_supported
 
 UTC_NAMES = (None, "UTC", "Etc/UTC")
-WRITE_MODES = ("IMMEDIATE", "EXCLUSIVE")
 SETTING = "DELAYED_TASKS"
 BACKEND = "django_delayed_tasks.backends.tasks.DelayedTasksBackend"
-VENDORS = ("sqlite", "mysql", "postgresql", *SPEAKS)
 
 
 def chosen_alias() -> str:
@@ -104,20 +101,22 @@ def _configuration_problems(alias: str, connection: BaseDatabaseWrapper) -> Iter
             "their own with autocommit (DELAYED_TASKS['DATABASE']).",
             id="django_delayed_tasks.E008",
         )
-    if connection.vendor not in VENDORS:
+    if not is_supported(connection):
         yield Error(
             f"The database {alias!r} ({connection.display_name}) is not supported.",
             hint="Tasks are kept in SQLite, MariaDB, MySQL or PostgreSQL.",
             id="django_delayed_tasks.E010",
         )
-    if connection.vendor in ("sqlite", "mysql") and zone not in UTC_NAMES:
+        return
+    dialect = dialect_of(connection)
+    if not connection.features.supports_timezones and zone not in UTC_NAMES:
         yield Error(
             f"DATABASES[{alias!r}]['TIME_ZONE'] is {zone!r}; tasks need a database that stores UTC.",
             hint="Remove TIME_ZONE, or keep the tasks in another database (DELAYED_TASKS['DATABASE']).",
             id="django_delayed_tasks.E011",
         )
     yield from configured_charset_problems(alias, connection)
-    if is_in_memory(connection) and not _is_of_test_runner(connection) and chosen().MODE != conf.INLINE:
+    if dialect.is_in_memory and not _is_of_test_runner(connection) and chosen().MODE != conf.INLINE:
         yield Warning(
             f"The database {alias!r} is an SQLite database in memory: no executor can be started on it.",
             hint="Its tasks would be gone with the process, and other processes and threads would not see them. Name a "
@@ -125,7 +124,7 @@ def _configuration_problems(alias: str, connection: BaseDatabaseWrapper) -> Iter
             id="django_delayed_tasks.W019",
         )
     mode = str(connection.settings_dict["OPTIONS"].get("transaction_mode") or "DEFERRED").upper()
-    if connection.vendor == "sqlite" and mode not in WRITE_MODES:
+    if dialect.write_modes and mode not in dialect.write_modes:
         yield Warning(
             f"The SQLite database {alias!r} begins its transactions {mode}.",
             hint="A transaction that reads and then writes may fail with 'database is locked', regardless of the "

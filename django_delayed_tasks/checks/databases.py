@@ -2,7 +2,7 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -14,13 +14,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_delayed_tasks.checks.charsets import charset_problems, rows
-from django_delayed_tasks.checks.configuration import VENDORS, chosen, chosen_alias
+from django_delayed_tasks.checks.charsets import charset_problems, encoding_problems, file_problems, rows
+from django_delayed_tasks.checks.configuration import chosen, chosen_alias
 from django_delayed_tasks.checks.options import line_for
 from django_delayed_tasks.checks.servers import server_problems
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.handlers.validation import name_of
 from django_delayed_tasks.models import Executor, Resource, Task
+from django_delayed_tasks.store.sql.dialects import dialect_of, is_supported
 from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.support.durations import duration_text
 
@@ -50,7 +51,7 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
-        if connection.vendor in VENDORS and (alias == chosen_alias() or _tables_in(connection)):
+        if is_supported(connection) and (alias == chosen_alias() or _tables_in(connection)):
             messages += _version_problems(alias, connection)
             messages += _vendor_problems(alias, connection)
             if alias == chosen_alias() and RESOURCE in _tables_in(connection):
@@ -107,19 +108,13 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def _vendor_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
-    if connection.vendor == "mysql":
-        yield from _isolation_problems(alias, connection)
-        yield from _engine_problems(alias, connection)
-        yield from server_problems(alias, connection)
-    elif connection.vendor == "sqlite":
-        yield from _journal_problems(alias, connection)
-    if connection.vendor != "postgresql":
-        yield from _claim_problems(alias, connection)
-    yield from charset_problems(alias, connection)
+    for problems in PROBLEMS.get(connection.vendor, ()):
+        yield from problems(alias, connection)
+    yield from _claim_problems(alias, connection)
 
 
 def _claim_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
-    if chosen().CLAIM == "skip_locked":
+    if chosen().CLAIM == "skip_locked" and dialect_of(connection).claiming != "skip_locked":
         yield Error(
             f"DELAYED_TASKS['CLAIM'] is 'skip_locked', and the database {alias!r} is {connection.display_name}.",
             hint="Only PostgreSQL claims with SKIP LOCKED, and does so by default. Remove CLAIM, or set it to 'auto'.",
@@ -164,6 +159,14 @@ def _journal_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[C
             f"{line_for(alias, 'init_command', 'PRAGMA journal_mode=WAL')}",
             id="django_delayed_tasks.W011",
         )
+
+
+PROBLEMS: Mapping[str, Sequence[Callable[[str, BaseDatabaseWrapper], Iterator[CheckMessage]]]] = {
+    "mysql": (_isolation_problems, _engine_problems, server_problems, charset_problems),
+    "postgresql": (encoding_problems,),
+    "sqlite": (_journal_problems, file_problems),
+}
+"""By vendor: the checks of what its servers and files have to be like."""
 
 
 def pool_problems(alias: str) -> Iterator[CheckMessage]:

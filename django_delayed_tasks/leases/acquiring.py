@@ -25,8 +25,7 @@ from django_delayed_tasks.leases.waiting import (
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, Grant, WantedResource
-from django_delayed_tasks.store.sql import clusters
-from django_delayed_tasks.store.sql.transactions import in_transaction, is_in_test_case, is_transient
+from django_delayed_tasks.store.sql.transactions import catch_up, in_transaction, is_in_test_case, is_transient
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -99,7 +98,7 @@ class Contender:
     def _win(self) -> Won:
         deadline = None if self._request.wait is None else clock.monotonic() + self._request.wait
         if self._request.wait == 0:  # no second look finds what another node has just given back
-            reconnecting(self._request.alias, lambda: clusters.catch_up(self._request.alias))
+            reconnecting(self._request.alias, lambda: catch_up(self._request.alias))
         if won := self._snatch():
             return won
         if self._request.wait == 0:

@@ -15,7 +15,7 @@ from django_delayed_tasks import __version__, clock
 from django_delayed_tasks.exceptions import NameInUse, TaskException
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus
-from django_delayed_tasks.store.sql.charsets import CHARSET, lossy_charsets
+from django_delayed_tasks.store.sql.charsets import CHARSET
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from django_delayed_tasks.store.sql.transactions import (
@@ -88,7 +88,7 @@ def register(alias: str, registration: Registration, lease: timedelta, is_gone: 
         NameInUse: another live process has the name.
         TaskException: this connection loses characters, so that handlers would not get what was added.
     """
-    if narrow := lossy_charsets(connections[alias]):
+    if narrow := dialect_of(connections[alias]).lossy_charsets():
         raise TaskException(f"the connection to {alias!r} has {narrow}: 'charset' must be {CHARSET!r} in its OPTIONS")
 
     def write(cursor: CursorWrapper) -> tuple[list[DeadExecutor], int]:

@@ -19,7 +19,7 @@ from django_delayed_tasks.executor.membership.lease import REFUSED
 from django_delayed_tasks.executor.options import from_settings
 from django_delayed_tasks.leases.acquiring import refuse_in_transaction
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.store.sql.dialects.sqlite import is_in_memory
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import Log
 
@@ -120,7 +120,7 @@ def refuse_if_no_executor_can_work(alias: str) -> None:
             f"{REFUSED} in a TestCase, whose transaction is never committed, so that no executor sees the tasks: use "
             f"TransactionTestCase (with pytest-django, django_db(transaction=True)), or {IN_THIS_THREAD}"
         )
-    if is_in_memory(connection):
+    if dialect_of(connection).is_in_memory:
         raise TaskException(
             f"{REFUSED} on an SQLite database in memory, where its threads do not see the tasks, or lock each other "
             f"out: use a file (for tests, name it in DATABASES[{alias!r}]['TEST']['NAME'])"

@@ -19,11 +19,11 @@ from django_delayed_tasks.states import NextState
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
 from django_delayed_tasks.store.settling.settle import in_chunks, settle, settle_run
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import (
     before_next_try,
+    catch_up,
     is_in_test_case,
     is_lock_timeout,
     is_transient,
@@ -81,7 +81,7 @@ def settle_with(tasks: Sequence[ClaimedTask], first: ClaimedTask, handle: Callab
     """
     committed = Event()
     alias = first.alias
-    clusters.catch_up(alias)  # within a transaction, a node does not wait for commits of other nodes
+    catch_up(alias)  # within a transaction, a node does not wait for commits of other nodes
     block = transaction.atomic(using=alias, durable=True)
     became: dict[Claim, NextState] | None = None
     try:

@@ -7,13 +7,14 @@ from django.db import connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.notices import Notice, mysql, postgres, sqlite
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
 SILENCE: Final = 60.0
 """Seconds for which no notice is sent after one has failed: the database may not allow it."""
-_CHANNELS: Final[dict[str, ModuleType]] = {"postgresql": postgres, "mysql": mysql, "sqlite": sqlite}
+_CHANNELS: Final[dict[str, ModuleType]] = {"postgres": postgres, "mysql": mysql, "sqlite": sqlite}
 _silent_until: dict[str, float] = {}
 
 
@@ -36,7 +37,7 @@ class Subscription(Protocol):
 
 
 def _channel(alias: str) -> ModuleType | None:
-    return _CHANNELS.get(connections[alias].vendor)
+    return _CHANNELS.get(dialect_of(connections[alias]).notices)
 
 
 def can_notify(alias: str) -> bool:
@@ -57,7 +58,7 @@ def subscribe(alias: str, executor: str) -> Subscription:
     Raises:
         CannotListen: no notices can arrive.
     """
-    heard: Subscription = _CHANNELS[connections[alias].vendor].Subscription(alias, executor)
+    heard: Subscription = _CHANNELS[dialect_of(connections[alias]).notices].Subscription(alias, executor)
     return heard
 
 

@@ -18,6 +18,7 @@ from django.db import OperationalError, connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.notices import CannotListen, Notice
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from django_delayed_tasks.support import forks
 
@@ -148,7 +149,7 @@ class Subscription:
             raise CannotListen(_BLOCKS)
         self._number: int = self._connection.fileno()  # kept, because a lost connection has none
         try:
-            self._lift_limit("max_statement_time" if wrapper.mysql_is_mariadb else "max_execution_time")  # type: ignore[attr-defined]
+            self._lift_limit(dialect_of(wrapper).unlimited)
             self._take_name(executor)
             self._sleep()
         except BaseException:
@@ -156,10 +157,10 @@ class Subscription:
             raise
         _own.add(self._connection.thread_id())
 
-    def _lift_limit(self, variable: str) -> None:
+    def _lift_limit(self, unlimited: str) -> None:
         # MySQL returns 1 from a SLEEP that ran into its limit, too.
         with self._connection.cursor() as cursor:
-            cursor.execute(f"SET SESSION {variable} = 0")
+            cursor.execute(unlimited)
 
     def _take_name(self, executor: str) -> None:
         lock = _LOCK.format(name="CONVERT(%s USING utf8mb4)")

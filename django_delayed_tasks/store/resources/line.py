@@ -15,10 +15,9 @@ from django.db.models.expressions import RawSQL
 
 from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources.resources import LOOK_AHEAD, WantedResource
-from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import RESOURCE, WAITER
-from django_delayed_tasks.store.sql.transactions import decisive_write, in_one_write, read_rows
+from django_delayed_tasks.store.sql.transactions import catch_up, decisive_write, in_one_write, read_rows
 
 LAST: Final = 2**62
 """The place of a caller that is not in the wait queue: after every waiter."""
@@ -100,7 +99,7 @@ def sweep(alias: str) -> int:
 
 def exists(alias: str, wanted: WantedResource) -> bool:
     """Return whether there is a resource of this name, or any in the pool if no name is given, in whatever state."""
-    clusters.catch_up(alias)
+    catch_up(alias)
     return _rows(alias, wanted).exists()
 
 

@@ -73,7 +73,7 @@ def add_new(alias: str, schedule: Schedule) -> AddResult:
 
 def _create(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule) -> AddResult:
     insert, parameters = _insert(dialect, schedule)
-    if dialect.connection.vendor == "mysql":
+    if not dialect.has_returning:
         cursor.execute(insert, parameters)
         return AddResult(cursor.lastrowid, AddAction.CREATED)
     cursor.execute(f"{insert} RETURNING id", parameters)
@@ -84,7 +84,7 @@ _Way = Callable[[CursorWrapper, Dialect, Schedule, IfExists], AddResult]
 
 
 def _way(dialect: Dialect, if_exists: IfExists) -> _Way:
-    if dialect.connection.vendor != "mysql":
+    if dialect.has_returning:
         return _add_returning
     return _add_preferred_by_last_id if if_exists in PREFERRING else _add_by_last_id
 
@@ -96,7 +96,7 @@ def _add_returning(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, 
         if row := cursor.fetchone():
             return _result(*row)
     while True:
-        cursor.execute(insert + " ON CONFLICT (biz_code, biz_num) DO NOTHING RETURNING id", parameters)
+        cursor.execute(f"{insert}{dialect.if_absent('biz_code, biz_num')} RETURNING id", parameters)
         if row := cursor.fetchone():
             return AddResult(row[0], AddAction.CREATED)
         cursor.execute(f"SELECT id, {STOPPING} FROM {TASK} WHERE biz_code = %s AND biz_num = %s", schedule[:2])

@@ -79,24 +79,19 @@ def _next_time(text: str | None, when: datetime, now: datetime) -> tuple[datetim
 def pause_queue(alias: str, queue: str) -> bool:
     """Pause the queue, so that nothing of it is claimed; return False if it is paused already."""
     dialect = dialect_of(connections[alias])
-    insert = f"INSERT INTO {PAUSED_QUEUE} (queue, paused_at) VALUES (%s, {dialect.now})"
+    end = dialect.if_absent("queue")
+    insert = f"INSERT INTO {PAUSED_QUEUE} (queue, paused_at) VALUES (%s, {dialect.now}){end}"
 
     def write(cursor: CursorWrapper) -> bool:
-        if dialect.connection.vendor == "mysql":
-            return _is_inserted(cursor, insert, queue)
-        cursor.execute(f"{insert} ON CONFLICT (queue) DO NOTHING", [queue])
+        try:
+            cursor.execute(insert, [queue])
+        except IntegrityError:
+            if end:
+                raise
+            return False
         return bool(cursor.rowcount)
 
     return decisive_write(alias, write)
-
-
-def _is_inserted(cursor: CursorWrapper, insert: str, queue: str) -> bool:
-    """Insert on MariaDB and MySQL, where IGNORE would also hide that the connection's charset cannot pass the name."""
-    try:
-        cursor.execute(insert, [queue])
-    except IntegrityError:  # on these databases, the caller's transaction remains usable
-        return False
-    return True
 
 
 def resume_queue(alias: str, queue: str) -> bool:

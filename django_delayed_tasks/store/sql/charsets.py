@@ -16,17 +16,7 @@ from django_delayed_tasks.fields import EXACT_COLLATION, ExactCharField
 
 CHARSET = "utf8mb4"
 
-_SESSION = ("character_set_client", "character_set_connection", "character_set_results")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-
-
-def lossy_charsets(connection: BaseDatabaseWrapper) -> str:
-    """Return the character set variables through which this connection loses characters; "" if it loses none."""
-    if connection.vendor != "mysql":
-        return ""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({', '.join(map(repr, _SESSION))})")
-        return ", ".join(f"{name} = {value}" for name, value in cursor.fetchall() if value not in (CHARSET, ""))
 
 
 class TextColumn(NamedTuple):

@@ -6,17 +6,13 @@ decides whether a claim or a lease is held first waits until its node has caught
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
 from typing import Any, TypeVar
 
-from django.db import Error, connections
+from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_delayed_tasks.store.sql.tables import TASK
-
-NOT_READY = frozenset({1047, 3781, 3783, 3796, 3797, 3798, 3799})
-"""The errors of a node that is not, or not yet, part of the majority; it has not executed the statement."""
 CURRENT = 1 | 2 | 4
 """The bits of wsrep_sync_wait: wait before reads, before UPDATE and DELETE, before INSERT."""
 _READING_OR_WRITING = ("SELECT", "(SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
@@ -64,8 +60,8 @@ def asked_once(connection: BaseDatabaseWrapper, question: Callable[[BaseDatabase
 
 
 def cluster_of(connection: BaseDatabaseWrapper) -> Cluster | None:
-    """Return the cluster of which this connection's server is a node; asks each server of each alias once."""
-    return asked_once(connection, _ask) if connection.vendor == "mysql" else None
+    """Return the cluster of which this server, a MariaDB or MySQL, is a node; asks each server of each alias once."""
+    return asked_once(connection, _ask)
 
 
 def _ask(connection: BaseDatabaseWrapper) -> Cluster | None:
@@ -78,23 +74,9 @@ def _ask(connection: BaseDatabaseWrapper) -> Cluster | None:
     return Cluster.GROUP_REPLICATION if found.get("group_replication_group_name") else None
 
 
-@contextmanager
-def caught_up(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Make what is read and written in the block wait until this node shows what the cluster has committed.
-
-    It waits at the beginning of a transaction only, so that in one that has begun already nothing does.
-    """
-    cluster = None if connection.in_atomic_block else cluster_of(connection)
-    if cluster is None:
-        yield
-    elif connection.mysql_is_mariadb:  # type: ignore[attr-defined]
-        with connection.execute_wrapper(_FirstWaits(cluster)):
-            yield
-    elif connection.get_autocommit() and id(connection.connection) not in _waiting:
-        with _session_waits(connection, cluster):
-            yield
-    else:  # it waits already; or a transaction that Django did not begin may be open: the variable cannot be set there
-        yield
+def first_waits(connection: BaseDatabaseWrapper, cluster: Cluster) -> AbstractContextManager[None]:
+    """Make the first statement in the block wait, on MariaDB, until this node shows what the cluster has committed."""
+    return connection.execute_wrapper(_FirstWaits(cluster))
 
 
 class _FirstWaits:
@@ -110,8 +92,11 @@ class _FirstWaits:
 
 
 @contextmanager
-def _session_waits(connection: BaseDatabaseWrapper, cluster: Cluster) -> Iterator[None]:
-    """Let the transactions of this session wait within the block; a statement before it and one after it say so."""
+def session_waits(connection: BaseDatabaseWrapper, cluster: Cluster) -> Iterator[None]:
+    """Make the transactions in the block wait likewise, on MySQL: a statement before it and one after it say so."""
+    if not connection.get_autocommit() or id(connection.connection) in _waiting:
+        yield  # it waits already; or Django did not begin the transaction, and the variable cannot be set within one
+        return
     name = cluster.variable
     with connection.cursor() as cursor:
         cursor.execute(f"SET @ddt_usual = @@{name}, @@SESSION.{name} = {cluster.also_waits}")
@@ -127,13 +112,3 @@ def _session_waits(connection: BaseDatabaseWrapper, cluster: Cluster) -> Iterato
                     cursor.execute(f"SET SESSION {name} = @ddt_usual")
             except Error:  # what was committed is; but no query of the caller is to wait from now on
                 connection.close()
-
-
-def catch_up(alias: str) -> None:
-    """Wait until this node shows what the cluster has committed; to be called before a handler's transaction begins."""
-    connection = connections[alias]
-    if cluster_of(connection):
-        with caught_up(connection), connection.cursor() as cursor:
-            # With a table, though without a row of it: MySQL waits for nothing that reads none.
-            cursor.execute(f"SELECT 1 FROM {TASK} WHERE id = 0")
-            cursor.fetchone()

@@ -11,8 +11,9 @@ from django.db import DatabaseError, DataError, Error, IntegrityError, connectio
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.sql import clusters, kept_connections
+from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects.base import known_errors
 from django_delayed_tasks.store.sql.tables import TASK
 
 T = TypeVar("T")
@@ -21,16 +22,6 @@ MayTryAgain = Callable[[BaseException], bool] | None
 
 TRIES = 12
 """Tries of a transaction that a deadlock or the like ends: with the pauses between them, about a second."""
-_REFUSALS = {1048, 1153, 1264, 1265, 1267, 1292, 1300, 1364, 1366, 1406, 1690, 3819, 3854, 4025, *range(3140, 3160)}
-"""MySQL's and MariaDB's errors about data; the driver reports most of them as OperationalError, like an outage."""
-_LOCK_TIMEOUTS = {1205, "55P03"}
-AUTO_INCREMENT = 1467
-"""MariaDB's error for a deadlock whose victim was waiting for the next value of AUTO_INCREMENT."""
-_CODES = {1213, AUTO_INCREMENT, 1020, 3572, 3101, *clusters.NOT_READY, "40001", "40P01", *_LOCK_TIMEOUTS}
-_BUSY = ("database is locked", "database table is locked", "Got error 149 ")
-"""The texts of SQLite's errors, and the one with which Group Replication ends a COMMIT for another node's. Its number
-is that of any failed COMMIT, of which others may have taken effect.
-"""
 
 
 def in_transaction(connection: BaseDatabaseWrapper) -> bool:
@@ -168,6 +159,11 @@ def decisive_write(alias: str, work: Callable[[CursorWrapper], T], may_try_again
     return in_one_write(alias, _caught_up(alias, work), may_try_again)
 
 
+def catch_up(alias: str) -> None:
+    """Wait until this node shows what its cluster has committed; to be called before a handler's transaction begins."""
+    dialect_of(connections[alias]).catch_up()
+
+
 def _caught_up(alias: str, work: Callable[[CursorWrapper], T]) -> Callable[[CursorWrapper], T]:
     def decide(cursor: CursorWrapper) -> T:
         with dialect_of(connections[alias]).caught_up():
@@ -195,7 +191,7 @@ def give_up_connection(alias: str, error: BaseException) -> None:
 
 def before_next_try(connection: BaseDatabaseWrapper, error: Error, attempt: int) -> None:
     """Pause after an error that may pass; give up the connection to a node that has lost its cluster."""
-    if _code(error) in clusters.NOT_READY:
+    if _code(error) in known_errors().not_ready:
         # A new connection may lead to another node.
         connection.close()
     time.sleep(pause(attempt))
@@ -211,8 +207,9 @@ def is_transient(error: BaseException) -> bool:
     """Return whether the same transaction may succeed if it is tried again at once."""
     if not isinstance(error, DatabaseError):
         return False
-    is_busy = any(text in str(error) for text in _BUSY)
-    return is_busy or _code(error) in _CODES
+    errors, code = known_errors(), _code(error)
+    has_number = code in errors.passing or code in errors.lock_timeouts or code in errors.not_ready
+    return has_number or any(text in str(error) for text in errors.texts)
 
 
 def is_transient_at_once(error: BaseException) -> bool:
@@ -222,7 +219,7 @@ def is_transient_at_once(error: BaseException) -> bool:
 
 def is_lock_timeout(error: BaseException) -> bool:
     """Return whether a row stayed locked for longer than this connection waits."""
-    return isinstance(error, DatabaseError) and _code(error) in _LOCK_TIMEOUTS
+    return isinstance(error, DatabaseError) and _code(error) in known_errors().lock_timeouts
 
 
 def _code(error: BaseException) -> Any:
@@ -237,7 +234,7 @@ def is_unwritable(error: BaseException) -> bool:
     (server gone away, read-only, disk full, table being migrated) may pass.
     """
     code = error.args[0] if error.args else None
-    return isinstance(error, DataError | IntegrityError | UnicodeError) or code in _REFUSALS
+    return isinstance(error, DataError | IntegrityError | UnicodeError) or code in known_errors().refusals
 
 
 def oldest_transaction(alias: str) -> tuple[timedelta, int] | None:

@@ -13,7 +13,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks.store.sql.transactions import is_in_test_case
 from django_delayed_tasks.support.logs import Log
-from django_delayed_tasks.vendors import vendor_of
 
 logger = Log(__name__)
 
@@ -60,7 +59,7 @@ class _Statements:
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self._connection = connection
-        self._needs_savepoint = vendor_of(connection) == "postgresql"  # which aborts the transaction at any error
+        self._needs_savepoint = connection.features.atomic_transactions  # else an error aborts the transaction
         self._is_inside = False
 
     def __call__(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:

@@ -23,7 +23,7 @@ from django_delayed_tasks.store.limits.claiming import Place, read_places
 from django_delayed_tasks.store.records.progress import Report, ReportResult, write_progress
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.sql import clusters, kept_connections
+from django_delayed_tasks.store.sql import clusters, kept_connections, transactions
 from django_delayed_tasks.store.sql.fences import Claim
 from tests.cluster_nodes import behind, held_back
 from tests.store import verbs
@@ -152,7 +152,7 @@ def test_catching_up(nodes: tuple[str, ...]) -> None:
         return Task.objects.using("node2").filter(biz_num="1").exists()
 
     def is_there_then() -> bool:
-        clusters.catch_up("node2")
+        transactions.catch_up("node2")
         return is_there()
 
     with behind("node2") as start:

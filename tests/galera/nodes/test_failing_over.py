@@ -15,7 +15,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.backends.galera import base
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.store.claiming.agenda import read_agenda
-from django_delayed_tasks.store.sql import clusters
+from django_delayed_tasks.store.sql import transactions
 from django_delayed_tasks.store.sql.kept_connections import discard_unusable
 from tests.complaints import numbers
 from tests.processes.database import database_now
@@ -69,7 +69,7 @@ def worker(alias: str) -> tuple[str, str]:
 def test_the_next_host_is_taken(nodes: tuple[str, ...], moving: str) -> None:
     """A connection whose node is not ready moves to another node, if there is one."""
     verbs.add()
-    clusters.catch_up("node3")
+    transactions.catch_up("node3")
     assert node_of(moving) == "node2"
     idle = start_thread(lambda: worker(moving))
     with isolated("node2"):
@@ -82,7 +82,7 @@ def test_the_next_host_is_taken(nodes: tuple[str, ...], moving: str) -> None:
         with pytest.raises(OperationalError, match="WSREP"):
             read_agenda("node2")
         api.cancel_task(verbs.CODE, "1", using=moving)
-    clusters.catch_up("node2")
+    transactions.catch_up("node2")
     assert read_agenda("node2").levels == ()
 
 

@@ -11,7 +11,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.leases import Pool, mutex
 from django_delayed_tasks.models import Success, Task
 from django_delayed_tasks.states import AddAction, CancelResult
-from django_delayed_tasks.store.sql import clusters
+from django_delayed_tasks.store.sql import clusters, transactions
 from django_delayed_tasks.store.sql.transactions import atomically
 from tests.cluster_nodes import add_overview, behind, held_back
 from tests.store import verbs
@@ -34,7 +34,7 @@ def test_what_was_added_is_cancelled(nodes: tuple[str, ...]) -> None:
         add(number, one)
         results[api.cancel_task(verbs.CODE, str(number), using=other)] += 1
     assert results == {CancelResult.CANCELLED: ROUNDS}
-    clusters.catch_up("default")
+    transactions.catch_up("default")
     assert not Task.objects.exists()
 
 
@@ -78,7 +78,7 @@ def add_everywhere() -> None:
     """Add a task that each node has."""
     add(1, "default")
     for node in ("node2", "node3"):
-        clusters.catch_up(node)
+        transactions.catch_up(node)
 
 
 @pytest.mark.parametrize("if_exists", ["keep", "raise", "earliest", "latest"])
@@ -102,7 +102,7 @@ def test_a_queue_that_was_paused_is_resumed(nodes: tuple[str, ...]) -> None:
 
 def test_a_queue_that_was_resumed_is_paused(nodes: tuple[str, ...]) -> None:
     api.pause_queue("mail")
-    clusters.catch_up("node2")
+    transactions.catch_up("node2")
     with behind("node2") as start:
         with held_back():
             api.resume_queue("mail")
@@ -122,7 +122,7 @@ def test_a_mutex_that_was_given_back_is_taken(nodes: tuple[str, ...]) -> None:
     """Without waiting for it."""
     first = mutex("index", ttl=600)
     first.__enter__()
-    clusters.catch_up("node2")
+    transactions.catch_up("node2")
 
     def is_taken() -> bool:
         with mutex("index", using="node2"):
@@ -150,13 +150,13 @@ def test_a_resource_that_was_added_is_leased(nodes: tuple[str, ...]) -> None:
 def test_a_resource_that_was_removed_is_added(nodes: tuple[str, ...]) -> None:
     pool = Pool("proxies")
     pool.add("a")
-    clusters.catch_up("node2")
+    transactions.catch_up("node2")
     with behind("node2") as start:
         with held_back():
             pool.remove("a")
         adding = start(lambda: Pool("proxies", using="node2").add("a"))
     adding.result()
-    clusters.catch_up("default")
+    transactions.catch_up("default")
     assert pool.resources().count() == 1
 
 

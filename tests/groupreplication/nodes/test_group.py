@@ -10,7 +10,8 @@ from django.test import override_settings
 
 from django_delayed_tasks import api
 from django_delayed_tasks.checks import servers
-from django_delayed_tasks.store.sql import clusters
+from django_delayed_tasks.store.sql import transactions
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.transactions import atomically, is_transient
 from tests.complaints import numbers
 from tests.store import verbs
@@ -43,7 +44,7 @@ def test_a_session_that_waits_for_more_still_does(nodes: tuple[str, ...], own: s
     with connection.cursor() as cursor:
         cursor.execute(f"SET SESSION group_replication_consistency = '{own}'")
     try:
-        with clusters.caught_up(connection):
+        with dialect_of(connection).caught_up():
             assert consistency() == waiting
         assert consistency() == own
     finally:
@@ -86,7 +87,7 @@ def test_what_a_node_refuses_for_another_is_tried_again(nodes: tuple[str, ...]) 
     threads = [start_thread(lambda alias=alias: increase(alias)) for alias in nodes]  # type: ignore[misc]
     for thread in threads:
         thread.result()
-    clusters.catch_up("default")
+    transactions.catch_up("default")
     assert verbs.present("1").priority == len(nodes) * INCREMENTS
     assert {1213, 3101} & {*refused}
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 from django.db import DatabaseError
@@ -14,7 +16,6 @@ from django.utils.module_loading import import_string
 from django_delayed_tasks import clock
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
-from django_delayed_tasks.vendors import SPEAKS
 
 ColumnType = Literal["int", "text", "json", "moment", "bool"]
 SQL = tuple[str, list[Any]]
@@ -41,6 +42,8 @@ class SentRows(NamedTuple):
 
 Claiming = Literal["compare_and_set", "skip_locked", "sole_writer"]
 """The name of a claiming strategy."""
+Notices = Literal["", "mysql", "postgres", "sqlite"]
+"""The name of a way of notices."""
 LevelKey = tuple[str, str, int]
 """A level as (lane, queue, priority)."""
 LevelRow = tuple[str, str, int, Any]
@@ -60,13 +63,32 @@ _WORD = re.compile(r"[A-Za-z0-9_-]{0,100}")
 _KEPT_AS: Final = "_ddt_dialect"
 """The attribute of a connection that keeps its dialect."""
 _FOLDER: Final = "django_delayed_tasks.store.sql.dialects"
-_PATHS: Final = {
+PATHS: Final = {
     "mysql": f"{_FOLDER}.mysql.MySQL",
     "postgresql": f"{_FOLDER}.postgres.PostgreSQL",
-    **dict.fromkeys(SPEAKS, f"{_FOLDER}.postgres.LikePostgreSQL"),
+    "cockroachdb": f"{_FOLDER}.postgres.LikePostgreSQL",
+    "yugabyte": f"{_FOLDER}.postgres.LikePostgreSQL",
     "sqlite": f"{_FOLDER}.sqlite.SQLite",
 }
-"""By the vendor of the database: the class of its dialect, which is imported when it is needed."""
+"""By the vendor that a backend names: the class of the dialect, which is imported when it is needed."""
+
+
+class Errors(NamedTuple):
+    """The errors of a database that are told apart, by their numbers or by the SQLSTATE.
+
+    Attributes:
+        passing: deadlocks and the like: the same transaction may succeed if it is tried again at once.
+        lock_timeouts: a row stayed locked for longer than the connection waits.
+        not_ready: those of a node that is no part of its cluster now, and has not executed the statement.
+        refusals: those about data that the driver does not report as a DataError or IntegrityError.
+        texts: what such errors as the first ones say that have no number of their own.
+    """
+
+    passing: frozenset[int | str] = frozenset()
+    lock_timeouts: frozenset[int | str] = frozenset()
+    not_ready: frozenset[int | str] = frozenset()
+    refusals: frozenset[int | str] = frozenset()
+    texts: tuple[str, ...] = ()
 
 
 class Dialect:
@@ -81,6 +103,9 @@ class Dialect:
     """The join that reads its left side first."""
     claiming: Claiming = "compare_and_set"
     """The name of the claiming strategy, which was chosen by measurement; the first is correct on every database."""
+    errors = Errors()
+    has_returning = True
+    """Whether INSERT and UPDATE can return the rows that they have written, and upserts may have a condition."""
     has_looks = False
     """Whether there are looks at known levels, for databases on which a full scan may be slow."""
     looks_find_other_levels = True
@@ -96,6 +121,16 @@ class Dialect:
     """The SELECT for the age of the oldest open transaction in seconds, and for the number of its session; empty if
     the database does not tell.
     """
+    unlimited = ""
+    """The statement after which the session's statements may take as long as they do; empty if that needs none."""
+    notices: Notices = ""
+    """The name of the way in which executors in other processes are told of new tasks; empty if they only poll."""
+    charset = ""
+    """The value that the driver's option ``charset`` must have; empty if there is no such option."""
+    write_modes: tuple[str, ...] = ()
+    """The values of the option ``transaction_mode`` with which a transaction begins as the writer."""
+    is_in_memory = False
+    """Whether the database is gone with the process, and other threads may not see it."""
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self.connection = connection
@@ -121,6 +156,9 @@ class Dialect:
     def caught_up(self) -> AbstractContextManager[None]:
         """Make the first statement in the block see all that its cluster has committed, where there is a cluster."""
         return nullcontext()
+
+    def catch_up(self) -> None:
+        """Wait until the node shows what its cluster has committed, where there is a cluster."""
 
     def turn(self) -> AbstractContextManager[None]:
         """Wait until no other thread of this process is in such a block, on databases with one writer at a time."""
@@ -154,6 +192,10 @@ class Dialect:
             django.db.Error: it does not work at all.
         """
         raise NotImplementedError
+
+    def lossy_charsets(self) -> str:
+        """Return the variables through which this connection loses characters; "" if it loses none."""
+        return ""
 
     @property
     def holds_all_texts(self) -> bool:
@@ -366,7 +408,14 @@ class Dialect:
         """Return the beginning and end of an INSERT of many rows that replaces, keeps or refuses existing rows."""
         if if_exists is IfExists.REPLACE:
             return "INSERT", self.on_conflict(assignments)
-        return "INSERT", "" if if_exists is IfExists.RAISE else " ON CONFLICT (biz_code, biz_num) DO NOTHING"
+        return "INSERT", "" if if_exists is IfExists.RAISE else self.if_absent("biz_code, biz_num")
+
+    def if_absent(self, identity: str) -> str:
+        """Return the end of an INSERT that leaves an existing row as it is.
+
+        Empty if there is none: then it raises an IntegrityError, after which the transaction can still be used.
+        """
+        return f" ON CONFLICT ({identity}) DO NOTHING"
 
     def on_conflict(self, assignments: str, identity: str = "biz_code, biz_num") -> str:
         """Return the end of an INSERT that updates an existing row of the same ``identity`` (columns) instead."""
@@ -387,12 +436,26 @@ def dialect_of(connection: BaseDatabaseWrapper) -> Dialect:
     kept: Dialect | None = getattr(connection, _KEPT_AS, None)
     if kept is not None:
         return kept
-    path = _PATHS.get(connection.vendor)
+    path = PATHS.get(connection.vendor)
     if path is None:
         raise NotImplementedError(f"database vendor {connection.vendor!r} is not supported")
     dialect: Dialect = import_string(path)(connection)
     setattr(connection, _KEPT_AS, dialect)
     return dialect
+
+
+def is_supported(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether tasks can be kept in this database."""
+    return connection.vendor in PATHS
+
+
+@cache
+def known_errors() -> Errors:
+    """Return the errors of all databases together: an error does not tell which one it is from."""
+    each: list[Errors] = [import_string(path).errors for path in PATHS.values()]
+    passing, timeouts, not_ready, refusals, texts = zip(*each, strict=True)
+    codes = [frozenset[int | str]().union(*found) for found in (passing, timeouts, not_ready, refusals)]
+    return Errors(codes[0], codes[1], codes[2], codes[3], tuple(chain(*texts)))
 
 
 def _first_of(moments: Sequence[datetime | None]) -> datetime:

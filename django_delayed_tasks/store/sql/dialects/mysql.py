@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,8 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.sql import clusters
-from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect, LevelKey, LevelRows
+from django_delayed_tasks.store.sql.charsets import CHARSET
+from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect, Errors, LevelKey, LevelRows
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
 
 # Otherwise MariaDB gives texts from JSON_TABLE the database's default character set, with ? for what that set lacks.
@@ -27,7 +28,9 @@ _INTERRUPTED = {(1317,), (1969,), (3024,)}
 """The errors of a statement that was killed, or took too long."""
 _LOCK_WAIT_TIMEOUT = 1205
 """The error for a lock that was waited for too long."""
-_ROLLED_BACK = {1213, 1467, 1020, 1180, 1206, 1614, 3101}
+_AUTO_INCREMENT = 1467
+"""MariaDB's error for a deadlock whose victim was waiting for the next value of AUTO_INCREMENT."""
+_ROLLED_BACK = {1213, _AUTO_INCREMENT, 1020, 1180, 1206, 1614, 3101}
 """Deadlocks and similar errors: InnoDB and clusters roll back the whole transaction, not only the statement."""
 # A session has no database any more if that was dropped and made again, as when a backup is restored.
 _READ_ONLY = (
@@ -55,6 +58,7 @@ def note_own_transaction(
     return execute(sql, params, many, context)
 
 
+_CHARSETS = ("character_set_client", "character_set_connection", "character_set_results")
 # How time passes within a statement is shown only as local time. It may jump by quarters of an hour, when daylight
 # saving time begins or ends, and back, when the clock is set.
 _PASSED = "MOD(GREATEST(0, TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))), 900000000)"
@@ -62,6 +66,19 @@ _PASSED = "MOD(GREATEST(0, TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))), 9000
 
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
+    errors = Errors(
+        passing=frozenset({1213, _AUTO_INCREMENT, 1020, 3572, 3101}),
+        lock_timeouts=frozenset({_LOCK_WAIT_TIMEOUT}),
+        not_ready=frozenset({1047, 3781, 3783, 3796, 3797, 3798, 3799}),
+        # The driver reports most of them as OperationalError, like an outage.
+        refusals=frozenset(
+            {1048, 1153, 1264, 1265, 1267, 1292, 1300, 1364, 1366, 1406, 1690, 3819, 3854, 4025, *range(3140, 3160)}
+        ),
+        # With it Group Replication ends a COMMIT for another node's. Its number is that of any failed COMMIT, of which
+        # others may have taken effect.
+        texts=("Got error 149 ",),
+    )
+    has_returning = False
     has_looks = True
     looks_find_other_levels = False
     statement_time = "UTC_TIMESTAMP(6)"
@@ -71,9 +88,36 @@ class MySQL(Dialect):
         "SELECT TIMESTAMPDIFF(SECOND, CONVERT_TZ(trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP()),"
         " trx_mysql_thread_id FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 1"
     )
+    notices = "mysql"
+    charset = CHARSET
 
     def caught_up(self) -> AbstractContextManager[None]:
-        return clusters.caught_up(self.connection)
+        cluster = None if self.connection.in_atomic_block else clusters.cluster_of(self.connection)
+        if cluster is None:
+            return nullcontext()
+        if self._is_mariadb:
+            return clusters.first_waits(self.connection, cluster)
+        return clusters.session_waits(self.connection, cluster)
+
+    def catch_up(self) -> None:
+        if clusters.cluster_of(self.connection):
+            with self.caught_up(), self.connection.cursor() as cursor:
+                # With a table, though without a row of it: MySQL waits for nothing that reads none.
+                cursor.execute(f"SELECT 1 FROM {TASK} WHERE id = 0")
+                cursor.fetchone()
+
+    @property
+    def _is_mariadb(self) -> bool:
+        return bool(self.connection.mysql_is_mariadb)  # type: ignore[attr-defined]
+
+    @property
+    def unlimited(self) -> str:  # type: ignore[override]
+        return f"SET SESSION {'max_statement_time' if self._is_mariadb else 'max_execution_time'} = 0"
+
+    def lossy_charsets(self) -> str:
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({', '.join(map(repr, _CHARSETS))})")
+            return ", ".join(f"{name} = {value}" for name, value in cursor.fetchall() if value not in (CHARSET, ""))
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         session = self.connection.connection  # the driver's connection; a new one has the server's default limit
@@ -218,6 +262,9 @@ class MySQL(Dialect):
 
     def on_conflict(self, assignments: str, identity: str = "") -> str:
         return f" ON DUPLICATE KEY UPDATE {assignments}"
+
+    def if_absent(self, identity: str) -> str:
+        return ""  # IGNORE would also hide that the connection's character set cannot pass a text
 
     def bulk_insert(self, if_exists: IfExists, assignments: str) -> tuple[str, str]:
         if if_exists is IfExists.REPLACE:

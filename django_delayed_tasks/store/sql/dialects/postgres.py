@@ -6,7 +6,17 @@ from typing import Any
 
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.sql.dialects.base import SQL, Claiming, Column, ColumnType, Dialect, LevelKey, LevelRow
+from django_delayed_tasks.store.sql.dialects.base import (
+    SQL,
+    Claiming,
+    Column,
+    ColumnType,
+    Dialect,
+    Errors,
+    LevelKey,
+    LevelRow,
+    Notices,
+)
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
 
 _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", "bool": "boolean"}
@@ -26,6 +36,7 @@ _GAPS = {
 
 class PostgreSQL(Dialect):
     claiming: Claiming = "skip_locked"
+    errors = Errors(passing=frozenset({"40001", "40P01"}), lock_timeouts=frozenset({"55P03"}))
     has_looks = True
     # Not clock_timestamp(): an expression that changes within a statement cannot bound an index scan.
     statement_time = "statement_timestamp()"
@@ -35,6 +46,7 @@ class PostgreSQL(Dialect):
         " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL"
         " AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1"
     )
+    notices: Notices = "postgres"
 
     def moment_literal(self, moment: datetime) -> str:
         return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
@@ -160,6 +172,7 @@ class LikePostgreSQL(PostgreSQL):
     claiming = "compare_and_set"
     has_looks = False
     oldest_transaction = ""
+    notices = ""
     skip_locked = PostgreSQL.for_update
 
 

@@ -13,7 +13,7 @@ from django.db import DatabaseError
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect, LevelRow
+from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect, Errors, LevelRow
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.support import forks
 
@@ -28,13 +28,6 @@ _turns: defaultdict[str, Any] = defaultdict(RLock)
 forks.forget_in_child(_turns.clear)
 
 
-def is_in_memory(connection: Any) -> bool:
-    """Return whether this connection's database is one of SQLite that is in memory."""
-    if connection.vendor != "sqlite":
-        return False
-    return connection.is_in_memory_db() or ":memory:" in str(connection.settings_dict["NAME"])
-
-
 def _end_transaction(session: Any) -> None:
     session.execute("PRAGMA query_only = ON")  # else what its thread writes after the rollback would be committed
     session.rollback()
@@ -45,6 +38,14 @@ class SQLite(Dialect):
     in_union = "SELECT * FROM ({})"
     driving_join = "CROSS JOIN"
     claiming = "sole_writer"
+    errors = Errors(texts=("database is locked", "database table is locked"))
+    notices = "sqlite"
+    write_modes = ("IMMEDIATE", "EXCLUSIVE")
+
+    @property
+    def is_in_memory(self) -> bool:  # type: ignore[override]
+        connection: Any = self.connection
+        return connection.is_in_memory_db() or ":memory:" in str(connection.settings_dict["NAME"])
 
     @property
     def now(self) -> str:  # its own clock has only milliseconds, and all processes share one host
