@@ -9,6 +9,7 @@ STAMP := $(VENV)/.installed
 DATABASES ?= sqlite,mariadb,postgres
 PYTEST ?=
 OPTIONAL ?=
+DIALECT ?=
 
 comma := ,
 servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
@@ -24,6 +25,7 @@ help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 19
 	@echo 'Variables: DATABASES=sqlite,mariadb,postgres,mysql  PYTEST="-k words"  PYTHON=/path/to/python'
+	@echo '           DIALECT=path.of.a.Dialect  (of the tests, in place of the one of the database)'
 	@echo '           CELLS="python3.14-django6.1 postgres18"  (of the matrix)'
 	@echo '           TORTURE="--minutes 2 --seed 7" or "--scenario NAME" ("--list" names them)'
 	@echo '           TORTURE="--databases sqlite,mariadb-latin1,postgres,mysql" ("--help" tells more)'
@@ -36,7 +38,7 @@ $(STAMP): pyproject.toml harness/scripts/make_venv.sh
 	@touch $@
 
 test: $(STAMP) ## Run the tests on DATABASES, with real servers started for the run
-	$(PY) -m harness.suite tests --databases "$(DATABASES)" $(PYTEST)
+	$(if $(DIALECT),DDT_DIALECT="$(DIALECT)" )$(PY) -m harness.suite tests --databases "$(DATABASES)" $(PYTEST)
 
 check: $(STAMP) ## Run what has to pass before a change lands: style, types, the model, the demo, the tests on four databases
 	$(PY) -m harness.suite check --databases "$(chosen)" --optional "$(OPTIONAL)" $(PYTEST)

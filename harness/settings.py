@@ -14,6 +14,8 @@ from harness.database_urls import parse
 from harness.servers.folders import HeldFolder
 
 DDT_DATABASE = os.environ.get("DDT_DATABASE", "sqlite")
+DDT_DIALECT = os.environ.get("DDT_DIALECT", "")
+"""The path of the dialect to use for the database in place of its own; see ``named_dialect.py``."""
 TEST_NAME = os.environ.get("DDT_TEST_NAME", f"test_ddt_{os.getpid()}")
 
 

@@ -20,6 +20,9 @@ INSTALLED_APPS = [
     "testproject.shop",
 ]
 
+if DDT_DIALECT:  # noqa: F405
+    INSTALLED_APPS.append("harness.named_dialect.NamedDialect")
+
 _BACKEND = "django_delayed_tasks.backends.tasks.DelayedTasksBackend"
 TASKS = {
     "default": {"BACKEND": _BACKEND, "QUEUES": []},

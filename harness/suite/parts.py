@@ -75,6 +75,22 @@ ONLY_ON = {
 }
 """What can run on some databases only."""
 
+PROMISES = (
+    "tests/api/test_bulk.py",
+    "tests/api/test_changing_many.py",
+    "tests/api/test_finding.py",
+    "tests/api/test_identity.py",
+    "tests/api/test_times.py",
+    "tests/executor/limits/test_whole_executor.py",
+    "tests/executor/test_executor.py",
+    "tests/leases/test_mutex.py",
+    "tests/store/claiming/test_order.py",
+    "tests/store/settling",
+    "tests/store/sql/test_sent_moments.py",
+    "tests/store/test_sent_rows.py",
+)
+"""Tests of what the library promises on any database, which ask for nothing that some do in another way."""
+
 ALONE = (
     "tests/leases/test_contention.py",
     "tests/store/claiming/test_old_snapshots.py",

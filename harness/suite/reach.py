@@ -26,7 +26,7 @@ VENDORS: Mapping[str, Sequence[str]] = {
     "sqlite": ("sqlite",),
 }
 """The databases of each vendor, which are the names of its modules, too."""
-ASKS = re.compile(r"\.vendor\b")
+ASKS = re.compile(r"\.(vendor|has_returning|has_looks)\b")
 EXEMPT = (r"^\s*raise\b", r"def __repr__\b", r"def _forget\b")
 """What only broken servers reach, as in torture, and what only forked children do."""
 ELSEWHERE = {

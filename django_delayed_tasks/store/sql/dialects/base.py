@@ -264,7 +264,7 @@ class Dialect:
 
     def names(self, column: str) -> str:
         """Return the aggregate for the texts in a column, as JSON text: an array of them, or an object by them."""
-        return f"JSON_ARRAYAGG({column})"
+        raise NotImplementedError
 
     @property
     def paused_queues(self) -> str:
