@@ -1,8 +1,8 @@
 """Whether the tests of a landing reach, on each database, the code that is different there.
 
 A statement of a dialect, or of a module of notices, has to be reached on one of its databases; a statement that asks
-for the vendor of a connection on each vendor: which branch it takes depends on the vendor alone. Children of the tests'
-processes are not measured, nor is what `EXEMPT` and `ELSEWHERE` name.
+for the vendor of a connection, or for what only some dialects can do, on each vendor: which branch it takes depends on
+the vendor alone. Children of the tests' processes are not measured, nor is what `EXEMPT` and `ELSEWHERE` name.
 """
 
 import ast
@@ -119,7 +119,7 @@ def _is_by_database(path: Path) -> bool:
 
 
 def _asking(path: Path) -> list[int]:
-    """Return the numbers of the lines that ask for the vendor."""
+    """Return the numbers of the lines that ask for the vendor, or for what only some dialects can do."""
     return [number for number, line in enumerate(path.read_text().splitlines(), 1) if ASKS.search(line)]
 
 
