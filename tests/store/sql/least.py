@@ -9,6 +9,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect, Errors
+from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE
 
 
 class Least(Dialect):
@@ -17,6 +18,7 @@ class Least(Dialect):
     for_update = ""
     in_union = "SELECT * FROM ({})"
     errors = Errors(texts=("database is locked",))
+    paused_queues = f"(SELECT json_group_array(queue) FROM {PAUSED_QUEUE})"
 
     @property
     def now(self) -> str:
@@ -41,9 +43,6 @@ class Least(Dialect):
 
     def size(self, column: str) -> str:
         return f"LENGTH(CAST({column} AS BLOB))"
-
-    def names(self, column: str) -> str:
-        return f"json_group_array({column})"
 
     def minutes(self, moment: str) -> str:
         return f"CAST(strftime('%%s', {moment}) AS INTEGER) / 60"

@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.states import IfExists
-from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
+from django_delayed_tasks.store.sql.tables import PENDING, TASK
 
 ColumnType = Literal["int", "text", "json", "moment", "bool"]
 SQL = tuple[str, list[Any]]
@@ -117,6 +117,8 @@ class Dialect:
     """
     latest_time = ""
     """An expression for the time that may advance within the statement; empty if there is none."""
+    paused_queues: str
+    """A scalar subquery for the names of the paused queues, as the JSON text of an array, or of an object by them."""
     oldest_transaction = ""
     """The SELECT for the age of the oldest open transaction in seconds, and for the number of its session; empty if
     the database does not tell.
@@ -261,15 +263,6 @@ class Dialect:
         """Return the fragments that read the pending rows of one level through the claim index, from a moment on."""
         condition = f"status = {PENDING} AND lane = %s AND queue = %s AND priority = %s"
         return LevelRows(TASK, condition, [lane, queue, priority], ())
-
-    def names(self, column: str) -> str:
-        """Return the aggregate for the texts in a column, as JSON text: an array of them, or an object by them."""
-        raise NotImplementedError
-
-    @property
-    def paused_queues(self) -> str:
-        """A scalar subquery for the names of the paused queues as JSON text, to be read with something else."""
-        return f"(SELECT {self.names('queue')} FROM {PAUSED_QUEUE})"
 
     def read_levels(self, cursor: CursorWrapper, lanes: str) -> list[LevelRow]:
         """Read every level of the lanes under this condition, by a full scan.

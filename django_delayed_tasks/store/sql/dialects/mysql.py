@@ -15,7 +15,7 @@ from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.charsets import CHARSET
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect, Errors, LevelKey, LevelRows
-from django_delayed_tasks.store.sql.tables import PENDING, TASK
+from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
 
 # Otherwise MariaDB gives texts from JSON_TABLE the database's default character set, with ? for what that set lacks.
 _TEXT = "LONGTEXT CHARACTER SET utf8mb4"
@@ -83,6 +83,9 @@ class MySQL(Dialect):
     looks_find_other_levels = False
     statement_time = "UTC_TIMESTAMP(6)"
     latest_time = f"UTC_TIMESTAMP(6) + INTERVAL {_PASSED} MICROSECOND"
+    # The names are the keys of an object, coalesced with a type that may be long: MariaDB silently truncates an array
+    # at group_concat_max_len, and a UNION truncates a value whose declared length is no more than that.
+    paused_queues = f"(SELECT COALESCE(JSON_OBJECTAGG(queue, 1), CAST(NULL AS CHAR(16000000))) FROM {PAUSED_QUEUE})"
     # The server shows the start in its own zone.
     oldest_transaction = (
         "SELECT TIMESTAMPDIFF(SECOND, CONVERT_TZ(trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP()),"
@@ -208,11 +211,6 @@ class MySQL(Dialect):
             [value for value in columns.values() for _ in range(2)],
             tuple(columns),
         )
-
-    # The names are the keys of an object, coalesced with a type that may be long: MariaDB silently truncates an array
-    # at group_concat_max_len, and a UNION truncates a value whose declared length is no more than that.
-    def names(self, column: str) -> str:
-        return f"COALESCE(JSON_OBJECTAGG({column}, 1), CAST(NULL AS CHAR(16000000)))"
 
     def look(
         self,

@@ -17,7 +17,7 @@ from django_delayed_tasks.store.sql.dialects.base import (
     LevelRow,
     Notices,
 )
-from django_delayed_tasks.store.sql.tables import PENDING, TASK
+from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
 
 _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", "bool": "boolean"}
 
@@ -41,6 +41,7 @@ class PostgreSQL(Dialect):
     # Not clock_timestamp(): an expression that changes within a statement cannot bound an index scan.
     statement_time = "statement_timestamp()"
     latest_time = "clock_timestamp()"
+    paused_queues = f"(SELECT json_agg(queue)::text FROM {PAUSED_QUEUE})"
     oldest_transaction = (
         "SELECT EXTRACT(EPOCH FROM clock_timestamp() - xact_start), pid FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL"
@@ -93,9 +94,6 @@ class PostgreSQL(Dialect):
         # With a plain join, PostgreSQL may read the whole other side for each row, because it underestimates how many
         # rows a fence matches. OFFSET keeps the subquery from being merged into the query.
         return f"CROSS JOIN LATERAL (SELECT * FROM {table} t WHERE {condition} OFFSET 0) t"
-
-    def names(self, column: str) -> str:
-        return f"json_agg({column})::text"
 
     def read_levels(self, cursor: CursorWrapper, lanes: str) -> list[LevelRow]:
         first = f"SELECT lane, queue, priority, claim_at FROM {TASK} WHERE status = {PENDING} AND lane {lanes}"

@@ -14,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect, Errors, LevelRow
-from django_delayed_tasks.store.sql.tables import PENDING, TASK
+from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
 from django_delayed_tasks.support import forks
 
 MAX_TURN: Final = 5.0
@@ -39,6 +39,7 @@ class SQLite(Dialect):
     driving_join = "CROSS JOIN"
     claiming = "sole_writer"
     errors = Errors(texts=("database is locked", "database table is locked"))
+    paused_queues = f"(SELECT json_group_array(queue) FROM {PAUSED_QUEUE})"
     notices = "sqlite"
     write_modes = ("IMMEDIATE", "EXCLUSIVE")
 
@@ -74,9 +75,6 @@ class SQLite(Dialect):
 
     def size(self, column: str) -> str:
         return f"LENGTH(CAST({column} AS BLOB))"
-
-    def names(self, column: str) -> str:
-        return f"json_group_array({column})"
 
     def read_levels(self, cursor: CursorWrapper, lanes: str) -> list[LevelRow]:
         # Three probes for the next level: SQLite reads a range of (queue, priority) from the start of the queue.
