@@ -22,6 +22,10 @@ _TEXT = "LONGTEXT CHARACTER SET utf8mb4"
 _TYPES = {"int": "BIGINT", "text": _TEXT, "json": _TEXT, "moment": "BIGINT", "bool": "TINYINT"}
 
 
+_CHARSETS = ("character_set_client", "character_set_connection", "character_set_results")
+# How time passes within a statement is shown only as local time. It may jump by quarters of an hour, when daylight
+# saving time begins or ends, and back, when the clock is set.
+_PASSED = "MOD(GREATEST(0, TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))), 900000000)"
 _DAY = 86_400 * 1_000_000
 """Microseconds."""
 _INTERRUPTED = {(1317,), (1969,), (3024,)}
@@ -58,12 +62,6 @@ def note_own_transaction(
     return execute(sql, params, many, context)
 
 
-_CHARSETS = ("character_set_client", "character_set_connection", "character_set_results")
-# How time passes within a statement is shown only as local time. It may jump by quarters of an hour, when daylight
-# saving time begins or ends, and back, when the clock is set.
-_PASSED = "MOD(GREATEST(0, TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))), 900000000)"
-
-
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
     errors = Errors(
@@ -95,6 +93,7 @@ class MySQL(Dialect):
     charset = CHARSET
 
     def caught_up(self) -> AbstractContextManager[None]:
+        # Sessions wait at the beginning of a transaction only: in one that has begun already nothing would.
         cluster = None if self.connection.in_atomic_block else clusters.cluster_of(self.connection)
         if cluster is None:
             return nullcontext()
