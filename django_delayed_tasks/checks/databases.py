@@ -9,6 +9,7 @@ from typing import Any
 
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
+from django.db import Error as DriverError
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.translation import gettext as _
@@ -17,7 +18,8 @@ from django.utils.translation import ngettext
 from django_delayed_tasks.checks.charsets import charset_problems, rows
 from django_delayed_tasks.checks.configuration import VENDORS, chosen, chosen_alias
 from django_delayed_tasks.checks.options import line_for
-from django_delayed_tasks.checks.servers import server_problems
+from django_delayed_tasks.checks.servers import mode_problems, server_problems
+from django_delayed_tasks.checks.sessions import refused, rehearsal_problems
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.handlers.validation import name_of
 from django_delayed_tasks.models import Executor, Resource, Task
@@ -50,16 +52,38 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
-        if connection.vendor in VENDORS and (alias == chosen_alias() or _tables_in(connection)):
-            messages += _version_problems(alias, connection)
-            messages += _vendor_problems(alias, connection)
-            if alias == chosen_alias() and RESOURCE in _tables_in(connection):
-                messages += pool_problems(alias)
-            # Tables that have an error by now may not even be readable together.
-            is_sound = not any(message.is_serious() for message in messages)
-            if is_sound and alias == chosen_alias() and not is_by_an_executor():
-                messages += overdue_problems(alias) if _is_migrated(connection) else _unmigrated(alias)
+        if connection.vendor not in VENDORS:
+            continue
+        connection.ensure_connection()  # that there is none is another matter
+        try:
+            messages += _problems(alias, connection)
+        except DriverError as error:
+            messages.append(refused(alias, connection, f"{type(error).__name__}: {error}"))
+            if not connection.is_usable():  # some settings end sessions
+                connection.close()
+                connection.ensure_connection()
     return messages
+
+
+def _problems(alias: str, connection: BaseDatabaseWrapper) -> list[CheckMessage]:
+    """Return the messages about one database, in which tasks may be held."""
+    if alias != chosen_alias():
+        return _described_problems(alias, connection) if _tables_in(connection) else []
+    messages = _described_problems(alias, connection)
+    if RESOURCE in _tables_in(connection):
+        messages += pool_problems(alias)
+    # Tables that have an error by now may not even be readable together.
+    if any(message.is_serious() for message in messages):
+        return messages
+    if not _is_migrated(connection):
+        return messages if is_by_an_executor() else [*messages, *_unmigrated(alias)]
+    if found := list(rehearsal_problems(alias, connection)):
+        return [*messages, *found]
+    return messages if is_by_an_executor() else [*messages, *overdue_problems(alias)]
+
+
+def _described_problems(alias: str, connection: BaseDatabaseWrapper) -> list[CheckMessage]:
+    return [*_version_problems(alias, connection), *_vendor_problems(alias, connection)]
 
 
 def _unmigrated(alias: str) -> Iterator[CheckMessage]:
@@ -108,6 +132,9 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 def _vendor_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     if connection.vendor == "mysql":
+        if found := list(mode_problems(alias, connection)):  # with them, other answers may be wrong
+            yield from found
+            return
         yield from _isolation_problems(alias, connection)
         yield from _engine_problems(alias, connection)
         yield from server_problems(alias, connection)
