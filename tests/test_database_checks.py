@@ -326,6 +326,7 @@ def test_a_database_before_migrate(
 ) -> None:
     with extra_database(sqlite(tmp_path / "x.sqlite3", **GOOD)):
         assert "'extra' lacks tables or columns" in the_only(["extra"]).msg
+        assert str(the_only(["extra"]).hint).startswith("Run `manage.py migrate` first")
         with by_an_executor():  # which refuses to start
             assert numbers(["extra"]) == []
         with monkeypatch.context() as patched:
@@ -336,3 +337,13 @@ def test_a_database_before_migrate(
         with connections["extra"].cursor() as cursor:
             cursor.execute("ALTER TABLE django_delayed_tasks_executor DROP COLUMN host_time")
         assert numbers(["extra"]) == [UNMIGRATED]
+        assert "`manage.py migrate` changes nothing" in str(the_only(["extra"]).hint)
+
+
+def test_tables_that_a_router_left_out_can_be_made(extra_database: ExtraDatabase, tmp_path: Path) -> None:
+    with extra_database(sqlite(tmp_path / "x.sqlite3", **GOOD)):
+        call_command("migrate", "django_delayed_tasks", database="extra", verbosity=0, fake=True)
+        assert "migrate django_delayed_tasks zero --fake`" in str(the_only(["extra"]).hint)
+        call_command("migrate", "django_delayed_tasks", "zero", database="extra", verbosity=0, fake=True)
+        call_command("migrate", "django_delayed_tasks", database="extra", verbosity=0)
+        assert numbers(["extra"]) == []

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pkgutil import iter_modules
 from typing import Any
 
 from django.apps import apps
@@ -12,9 +13,11 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.db import Error as DriverError
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.recorder import MigrationRecorder
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_delayed_tasks import migrations
 from django_delayed_tasks.checks.charsets import charset_problems, rows
 from django_delayed_tasks.checks.configuration import VENDORS, chosen, chosen_alias
 from django_delayed_tasks.checks.options import line_for
@@ -29,6 +32,13 @@ from django_delayed_tasks.support.durations import duration_text
 LOWEST_VERSIONS = {"SQLite": (3, 37), "MariaDB": (10, 6), "MySQL": (8, 4), "PostgreSQL": (14,)}
 """By the name that Django shows; none is known of other databases, which speak like one of these."""
 ISOLATION = "READ-COMMITTED"
+MIGRATE = "Run `manage.py migrate` first: until then no task can be added, and no executor starts."
+NOTHING_TO_MIGRATE = (
+    "All migrations are recorded as applied, so `manage.py migrate` changes nothing: the tables were changed by other "
+    "means, or a router (allow_migrate) or `--fake` left them out. If there are none of them: "
+    "`manage.py migrate django_delayed_tasks zero --fake`, then `manage.py migrate django_delayed_tasks`, both with "
+    "`--database {alias}`. If some are left, make them as the migrations do."
+)
 _is_starting: ContextVar[bool] = ContextVar("is_starting", default=False)
 
 
@@ -76,7 +86,7 @@ def _problems(alias: str, connection: BaseDatabaseWrapper) -> list[CheckMessage]
     if any(message.is_serious() for message in messages):
         return messages
     if not _is_migrated(connection):
-        return messages if is_by_an_executor() else [*messages, *_unmigrated(alias)]
+        return messages if is_by_an_executor() else [*messages, *_unmigrated(alias, connection)]
     if found := list(rehearsal_problems(alias, connection)):
         return [*messages, *found]
     return messages if is_by_an_executor() else [*messages, *overdue_problems(alias)]
@@ -86,13 +96,20 @@ def _described_problems(alias: str, connection: BaseDatabaseWrapper) -> list[Che
     return [*_version_problems(alias, connection), *_vendor_problems(alias, connection)]
 
 
-def _unmigrated(alias: str) -> Iterator[CheckMessage]:
+def _unmigrated(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     if sys.argv[1:2] != ["migrate"]:  # which runs the checks before it adds what is missing
         yield Warning(
             f"The database {alias!r} lacks tables or columns of django_delayed_tasks.",
-            hint="Run `manage.py migrate` first: until then no task can be added, and no executor starts.",
+            hint=MIGRATE if _has_unapplied(connection) else NOTHING_TO_MIGRATE.format(alias=alias),
             id="django_delayed_tasks.W025",
         )
+
+
+def _has_unapplied(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether one of this app's migrations is not recorded as applied."""
+    applied = MigrationRecorder(connection).applied_migrations()
+    names = [module.name for module in iter_modules(migrations.__path__) if module.name[0].isdigit()]
+    return any(("django_delayed_tasks", name) not in applied for name in names)
 
 
 def _is_migrated(connection: BaseDatabaseWrapper) -> bool:
