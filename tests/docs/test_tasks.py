@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from django_delayed_tasks import Task, add_task
+from django_delayed_tasks import Task, TaskHandler, add_task, get_task_handlers
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.testing import declare_recurring, make_task, run_due_tasks, run_until, scheduled_tasks
@@ -140,6 +140,8 @@ def test_faq(monkeypatch: pytest.MonkeyPatch) -> None:
         page.run()
         assert waiting("cancel-unpaid-order") == [Order.objects.get().number]
         page.run()
+        page.run(CancelUnpaidOrder=type("CancelUnpaidOrder", (TaskHandler,), {"handle": lambda self, task: None}))
+    assert set(get_task_handlers()) == {"cancel-order", "cancel-unpaid-order"}
     run = page["InSchemaOfTask"](lambda run: [*schemas])
     numbers = (page["number_of"](17), "recurring")
     assert [run(SimpleNamespace(task=Task(biz_num=number))) for number in numbers] == [["berlin"], ["public"]]
