@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_delayed_tasks import migrations
-from django_delayed_tasks.checks.charsets import charset_problems, rows
+from django_delayed_tasks.checks.charsets import charset_problems, configured_charset_problems, rows
 from django_delayed_tasks.checks.configuration import VENDORS, chosen, chosen_alias
 from django_delayed_tasks.checks.options import line_for
 from django_delayed_tasks.checks.servers import mode_problems, server_problems
@@ -87,7 +87,8 @@ def _problems(alias: str, connection: BaseDatabaseWrapper) -> list[CheckMessage]
         return messages
     if not _is_migrated(connection):
         return messages if is_by_an_executor() else [*messages, *_unmigrated(alias, connection)]
-    if found := list(rehearsal_problems(alias, connection)):
+    is_told = any(configured_charset_problems(alias, connection))  # by E022, without asking the database
+    if not is_told and (found := list(rehearsal_problems(alias, connection))):
         return [*messages, *found]
     return messages if is_by_an_executor() else [*messages, *overdue_problems(alias)]
 
