@@ -272,6 +272,22 @@ def test_cancel_asks_on_a_terminal(call: Call, monkeypatch: pytest.MonkeyPatch) 
     assert TaskRun.objects.get().outcome == RunOutcome.CANCELLED
 
 
+def test_cancel_says_which_tasks_are_still_running(call: Call) -> None:
+    stops = " running: {} asked to stop, and will not be run again.\n"
+    add("a-1")
+    claim(registered())
+    assert call("tasks", "cancel", "code", "a-1", "--yes").out == "1 task is" + stops.format("it was")
+    add("a-2")
+    claim(registered("other"))
+    for number in ("b-1", "b-2"):
+        add(number)
+    assert call("tasks", "cancel", "code", "--all", "--yes").out == (
+        "2 tasks were cancelled.\n2 tasks are" + stops.format("they were")
+    )
+    add("a-3")
+    assert call("tasks", "cancel", "code", "a-3", "--yes").out == "1 task was cancelled.\n"
+
+
 def test_cancel_many(call: Call) -> None:
     for number in ("a-1", "a-2", "b-1"):
         add(number)

@@ -2,6 +2,7 @@
 
 import sys
 from argparse import ArgumentParser
+from collections import Counter
 from datetime import datetime
 from typing import Any, Final
 
@@ -148,11 +149,12 @@ class Command(BaseCommand):
         is_dry = given.get("dry_run", False)
         if change.question and not is_dry:
             confirm(self, change.question, yes=given["yes"])
-        count = change.tasks.count() if is_dry else api.change_each(change.tasks, change.verb)
+        changed = Counter() if is_dry else api.change_each(change.tasks, change.verb)
+        count = change.tasks.count() if is_dry else changed.total()
         if given["format"] == "json":
             self.stdout.write(output.as_json({"selected" if is_dry else "changed": count}))
         elif count:
-            self.stdout.write(would_change(count) if is_dry else change.done(count))
+            self.stdout.write(would_change(count) if is_dry else change.done(changed))
             if not is_dry:
                 self._warn_of_past(given)
         else:
