@@ -16,7 +16,7 @@ from django_delayed_tasks import Interval
 from django_delayed_tasks.api import pause_queue, pause_task
 from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.management.tasks.output import local
-from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.executor.parts import add, claim, drain, handler_of, registered
@@ -212,8 +212,18 @@ def test_secrets_are_hidden(call: Call, settings: Any) -> None:
 def test_a_task_that_waits_has_no_executor(call: Call) -> None:
     add("1")
     assert "executor" not in call("tasks", "show", "code", "1").out
-    claim(registered())
-    assert "executor" in call("tasks", "show", "code", "1").out
+    assert json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["executor_name"] is None
+
+
+def test_show_names_the_executor_of_a_running_task(call: Call) -> None:
+    add("1")
+    executor = registered("web-7")
+    claim(executor)
+    assert re.search(r"^executor +web-7$", call("tasks", "show", "code", "1").out, re.MULTILINE)
+    shown = json.loads(call("tasks", "show", "code", "1", "--format", "json").out)
+    assert (shown["executor"], shown["executor_name"]) == (executor, "web-7")
+    Executor.objects.all().delete()
+    assert re.search(rf"^executor +{executor}$", call("tasks", "show", "code", "1").out, re.MULTILINE)
 
 
 def test_add(call: Call) -> None:

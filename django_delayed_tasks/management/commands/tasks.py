@@ -103,7 +103,8 @@ class Command(BaseCommand):
             self._show_ended(runs, given)
         elif given["format"] == "json":
             times = [moment.isoformat() for moment in output.next_times(task, now)]
-            more = {"waits_for": "; ".join(reasons(task, now)), "next_times": times}
+            name = output.executor_name(task)
+            more = {"executor_name": name, "waits_for": "; ".join(reasons(task, now)), "next_times": times}
             shown = output.task_as_dict(task) | more | {"runs": [output.run_as_dict(run) for run in runs]}
             self.stdout.write(output.as_json(shown))
         else:
