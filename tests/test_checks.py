@@ -85,9 +85,43 @@ def test_a_setting_of_almost_the_same_name_is_pointed_out(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["DELAYED_TASKS_THREADS", "DJANGO_DELAYED_TASKS_THREADS"])
+def test_a_key_that_is_written_as_a_setting(name: str) -> None:
+    with override_settings(**{name: 4}):
+        message = the_only()
+        assert (message.id, message.hint) == (PREFIX + "W027", "Did you mean the key 'THREADS' of DELAYED_TASKS?")
+        with override_settings(DELAYED_TASKS={"THREADS": 4}):
+            assert found() == []
+
+
+@pytest.mark.parametrize("value", [["shop.jobs.Mail"], ("shop.jobs.Mail",)])
+@pytest.mark.parametrize("name", ["TASK_HANDLER", "TASKS_HANDLERS", "TASKHANDLERS", "DELAYED_TASKS_HANDLERS"])
+def test_another_name_for_the_list_of_handlers(name: str, value: Any) -> None:
+    with override_settings(**{name: value}):
+        message = the_only()
+    assert (message.id, message.level) == (PREFIX + "W027", checks.WARNING)
+    assert message.hint == "Did you mean TASK_HANDLERS?"
+
+
+@pytest.mark.parametrize("key", ["TASK_HANDLERS", "HANDLERS", "task_handler"])
+def test_the_list_of_handlers_is_no_key(key: str) -> None:
+    with override_settings(DELAYED_TASKS={key: ["shop.jobs.Mail"]}):
+        message = the_only()
+    assert (message.id, message.hint) == (PREFIX + "E002", "TASK_HANDLERS is a setting of its own, next to this one.")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("SCHEDULED_TASKS", {}), ("BACKGROUND_TASKS", {}), ("DELAYED_TASKS_ENABLED", True), ("TASKS", {})],
+    [
+        ("SCHEDULED_TASKS", {}),
+        ("BACKGROUND_TASKS", {}),
+        ("DELAYED_TASKS_ENABLED", True),
+        ("TASKS", {}),
+        ("TASK_HANDLER", "shop.jobs.Mail"),
+        ("TASK_HANDLER", []),
+        ("EVENT_HANDLERS", ["shop.events.paid"]),
+        ("BASE_HANDLERS", ["shop.base.Handler"]),
+    ],
 )
 def test_other_settings_are_the_projects_business(name: str, value: Any) -> None:
     with override_settings(**{name: value}):

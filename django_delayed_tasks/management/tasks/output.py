@@ -13,6 +13,7 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats.blocked import cut_offs_text, reasons
 from django_delayed_tasks.stats.plans import plan_of
+from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.support import spans
 from django_delayed_tasks.support.redaction import redacted
@@ -102,7 +103,9 @@ def as_text(task: Task, runs: Iterable[TaskRun], now: datetime) -> list[str]:
     ``now`` is the time of the database.
     """
     fields = {name: value for name, value in task_as_dict(task).items() if value not in (None, "")}
-    if not task.executor:
+    if task.executor:
+        fields["executor"] = executor_name(task) or task.executor
+    else:
         del fields["executor"]
     fields["status"] = "; ".join(filter(None, [_state(task), cut_offs_text(task), *reasons(task, now)]))
     fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
@@ -117,6 +120,11 @@ def as_text(task: Task, runs: Iterable[TaskRun], now: datetime) -> list[str]:
     width = max(map(places, values))
     lines = [f"{padded(label, width)}  {_in_text(value, width + 2)}" for label, value in values.items()]
     return lines + [run_line(run) for run in runs]
+
+
+def executor_name(task: Task) -> str | None:
+    """Return the name of the executor of a running task, if it has a row."""
+    return executors.names(task._state.db or "", {task.executor}).get(task.executor) if task.executor else None
 
 
 def next_times(task: Task, now: datetime) -> list[datetime]:
