@@ -76,7 +76,7 @@ class CrewThread(Thread, Generic[J]):
 
     def run(self) -> None:
         crew, pid = self._crew, forks.pid
-        with kept_connections.of_thread(crew.alias, crew.is_shared) as own:
+        with kept_connections.of_thread(crew.alias) as own:
             self.own = own
             if crew.connects_first:
                 self._connect(own)
@@ -84,8 +84,7 @@ class CrewThread(Thread, Generic[J]):
             while (job := crew.jobs.get()) is not None:
                 self.began, self.job = clock.monotonic(), job
                 try:
-                    if (was_idle := self.began - self._ended > IDLE) or own.losses != kept_connections.losses:
-                        own.refresh(was_idle)
+                    own.refresh(was_idle=self.began - self._ended > IDLE)
                     crew.do(self, job)
                     if forks.pid != pid:
                         end_if_forked(pid)
@@ -132,7 +131,6 @@ class Crew(Generic[J]):
         jobs: the queue.
         do: called with the thread and its job; ``str(job)`` names it in the log.
         lose: called with a job in or around which an error was raised.
-        is_shared: whether several coroutines use the connections in turn.
         connects_first: whether a thread opens its connection as it starts, and not when a job uses it.
     """
 
@@ -144,7 +142,6 @@ class Crew(Generic[J]):
         do: Callable[[CrewThread[J], J], None],
         lose: Callable[[J, BaseException], None] = lambda job, error: None,
         size: int = 1,
-        is_shared: bool = False,
         connects_first: bool = False,
     ) -> None:
         self.alias = alias
@@ -152,7 +149,6 @@ class Crew(Generic[J]):
         self.do = do
         self.lose = lose
         self.size = size
-        self.is_shared = is_shared
         self.connects_first = connects_first
         self.threads: list[CrewThread[J]] = []
         self._name = name

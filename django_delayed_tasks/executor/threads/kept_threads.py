@@ -44,7 +44,7 @@ class KeptThreads(ThreadPoolExecutor):
 
     def __init__(self, name: str, alias: str, size: int) -> None:
         self._calls: Jobs[Call] = Jobs()
-        self._crew = Crew(name, alias, self._calls, self._make, _fail, size, is_shared=True)
+        self._crew = Crew(name, alias, self._calls, self._make, _fail, size)
         self._idle = Semaphore(0)
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":

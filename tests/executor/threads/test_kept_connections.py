@@ -104,9 +104,12 @@ class TestTidy:
         def work() -> list[bool]:
             with kept_connections.of_thread("default") as own:
                 both = [django_connections[alias] for alias in ("default", "replica")]
-                return [own.test_of(one) is kept_connections.works for one in both]
+                for one in both:
+                    one.ensure_connection()
+                return [own._works(one) for one in both]
 
-        assert in_thread(work) == [True, False]
+        monkeypatch.setattr(kept_connections, "_accepts_writes", lambda connection: False)
+        assert in_thread(work) == [False, True]
 
 
 class TestPrepared:
