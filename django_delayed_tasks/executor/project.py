@@ -21,7 +21,6 @@ from django.core.cache import caches
 from django.db.transaction import TransactionManagementError
 
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.support.forks import in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -46,7 +45,7 @@ def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     if is_outermost:
         kept_connections.lend()
     try:
-        return in_one_process(context_of(who).run, function, *args)
+        return context_of(who).run(function, *args)
     except BaseException as error:
         kept_connections.note_error(error)
         raise
@@ -60,7 +59,7 @@ def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
 def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """Call like :func:`call` within another call, in its context, which receivers of a run share with the handler."""
     try:
-        return in_one_process(function, *args)
+        return function(*args)
     except BaseException as error:
         kept_connections.note_error(error)
         raise
@@ -75,7 +74,7 @@ def work(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
         TransactionManagementError: it has left a transaction open.
     """
     try:
-        returned = in_one_process(function, *args)
+        returned = function(*args)
     except BaseException as error:
         kept_connections.note_error(error)
         kept_connections.end_transactions_of(who)

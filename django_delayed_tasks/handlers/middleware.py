@@ -21,7 +21,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidSetting
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.forks import end_if_forked, in_one_process, is_success
+from django_delayed_tasks.support.forks import end_if_forked, is_success
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -70,12 +70,12 @@ _cancelled: ContextVar[Event] = ContextVar("cancelled")
 
 def call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
     """Call a handler, inside of the middlewares; return what they return."""
-    return in_one_process(chain, Run(handler, tasks)) if (chain := _chain()) is not _handle else _call(handler, tasks)
+    return chain(Run(handler, tasks)) if (chain := _chain()) is not _handle else _call(handler, tasks)
 
 
 async def acall(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
     """Await an async handler, inside of the middlewares; return what they return."""
-    return await _awaited(_achain(), Run(handler, tasks))
+    return await _achain()(Run(handler, tasks))
 
 
 def _handle(run: Run) -> Any:
@@ -83,8 +83,9 @@ def _handle(run: Run) -> Any:
 
 
 def _call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
+    """Call the handler; a child that it has forked ends where it returns."""
     pid = forks.pid
-    try:  # as in_one_process() does, which would cost as much again as the call
+    try:
         returned = handler.handle_batch(list(tasks)) if handler.is_batched else handler.handle(tasks[0])
     except BaseException as error:
         end_if_forked(pid, error)
@@ -98,23 +99,11 @@ def _call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
 
 async def _ahandle(run: Run) -> Any:
     try:
-        return await _awaited(_handle, run)
+        return await _call(run.handler, run.tasks)
     except SystemExit as error:
         if not is_success(error):
             raise
         return None
-
-
-async def _awaited(call: Call, run: Run) -> Any:
-    """Like :func:`in_one_process`, for a call that is awaited."""
-    pid = forks.pid
-    try:
-        returned = await call(run)
-    except BaseException as error:
-        end_if_forked(pid, error)
-        raise
-    end_if_forked(pid)
-    return returned
 
 
 def load() -> None:

@@ -15,8 +15,6 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, stack_of
 from django_delayed_tasks.handlers import middleware
-from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.forks import end_if_forked
 from django_delayed_tasks.support.logs import Log
 
 Ts = TypeVarTuple("Ts")
@@ -56,8 +54,6 @@ class EventLoop:
                 # What asgiref does with ThreadSensitiveContext(executor=...), which its older releases do not have.
                 SyncToAsync.context_to_thread_executor[self._sensitive] = self.queries
                 self._loop = asyncio.new_event_loop()
-                with suppress(AttributeError):  # of a loop that is no Python class
-                    _end_forked_children(self._loop)
                 self._loop.set_default_executor(self._others)
                 self._thread = Thread(target=self._repeat, args=[self._loop], name="event loop", daemon=True)
                 self._thread.start()
@@ -124,30 +120,3 @@ class EventLoop:
         self._middlewares.finish(timeout)
         self.queries.finish(timeout)
         self._others.finish(timeout)
-
-
-def _end_forked_children(loop: Any) -> None:
-    """Let a child that a coroutine has forked end at the coroutine's next await, and not run all others, too."""
-    usual = loop.call_soon
-
-    def call_soon(callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
-        return usual(_step, callback, *args, context=context)
-
-    loop.call_soon = call_soon
-
-
-def _step(callback: Callable[..., object], *args: Any) -> None:
-    """Like :func:`in_one_process`, for a step of a coroutine.
-
-    From Python 3.14 on, such a step ends with RuntimeError in a child, where no loop runs; what it raised is the
-    context of that.
-    """
-    pid = forks.pid
-    try:
-        callback(*args)
-    except BaseException as error:
-        is_of_step = isinstance(error, RuntimeError) and str(error).endswith("is not the running loop")
-        end_if_forked(pid, error.__context__ if is_of_step else error)
-        raise
-    if forks.pid != pid:
-        end_if_forked(pid)
