@@ -4,12 +4,8 @@ A middleware is a factory. It gets the next call, ``call(run)``, and returns its
 called directly.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
 from functools import cache, wraps
-from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from asgiref.sync import async_to_sync, iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -19,6 +15,7 @@ from django.utils.module_loading import import_string
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidSetting
+from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.forks import end_if_forked, is_success
@@ -62,10 +59,10 @@ class Run(NamedTuple):
 Call = Callable[[Run], Any]
 AsyncCall = Callable[[Run], Awaitable[Any]]
 Middleware = Callable[[Any], Any]
-
-threads: ContextVar[ThreadPoolExecutor | None] = ContextVar("threads", default=None)
-"""The threads that call plain middlewares around async handlers, which nothing else needs; None for the loop's own."""
-_cancelled: ContextVar[Event] = ContextVar("cancelled")
+PLAIN = (
+    "it is for plain handlers only, and there are async ones; "
+    "let it be for both, as with Django's sync_and_async_middleware, and declare async_capable"
+)
 
 
 def call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
@@ -107,13 +104,14 @@ async def _ahandle(run: Run) -> Any:
 
 
 def load() -> None:
-    """Build the middlewares.
+    """Build the middlewares, around async handlers if there are any.
 
     Raises:
-        InvalidSetting: one cannot be imported, or its factory raised.
+        InvalidSetting: one cannot be imported, or its factory raised, or it is plain, and there are async handlers.
     """
     _chain()
-    _achain()
+    if registry.async_codes:
+        _achain()
 
 
 @cache
@@ -139,40 +137,16 @@ def _around(handle: Any, is_async: bool) -> Any:
 
 
 def _wrapped(middleware: Middleware, handle: Any, is_async: bool) -> Any:
-    """Return the middleware's call around ``handle``, adapted if it is of the other kind, as Django does for requests.
+    """Return the middleware's call around ``handle``; an async one is adapted to plain handlers, as Django does it.
 
     The attributes ``sync_capable`` and ``async_capable``, which Django's decorators ``sync_and_async_middleware`` and
     ``async_only_middleware`` set, say which kinds the middleware can be.
     """
     if is_async and not getattr(middleware, "async_capable", False):
-        return _in_a_thread(middleware, handle)
+        raise TypeError(PLAIN)
     if not is_async and not getattr(middleware, "sync_capable", True):
         return async_to_sync(_made(middleware, _as_coroutine(handle), True))
     return _made(middleware, handle, is_async)
-
-
-def _in_a_thread(middleware: Middleware, handle: AsyncCall) -> AsyncCall:
-    """Return the call of a plain middleware around an async one, which is not made once the run is cancelled."""
-
-    async def in_time(run: Run) -> Any:
-        if _cancelled.get().is_set():  # while the middleware kept its thread
-            raise asyncio.CancelledError
-        return await handle(run)
-
-    made = for_coroutines(_made(middleware, async_to_sync(in_time), False))
-
-    async def call(run: Run) -> Any:
-        _cancelled.set(cancelled := Event())
-        made_there = sync_to_async(made, thread_sensitive=False, executor=threads.get())
-        ended = asyncio.ensure_future(made_there(run))
-        try:
-            return await asyncio.shield(ended)
-        except asyncio.CancelledError:
-            cancelled.set()
-            ended.cancel()
-            return await ended
-
-    return call
 
 
 def _made(middleware: Middleware, handle: Any, is_async: bool) -> Any:

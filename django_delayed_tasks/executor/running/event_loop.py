@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
@@ -14,7 +13,6 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, stack_of
-from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.support.logs import Log
 
 Ts = TypeVarTuple("Ts")
@@ -27,7 +25,6 @@ class EventLoop:
 
     ``sync_to_async``, and with it Django's async queries, uses one thread for all coroutines, whose connections stay
     open from one query to the next. ``asyncio.to_thread``, and ``sync_to_async(thread_sensitive=False)``, use others.
-    Plain middlewares keep a thread for as long as a run takes, which may wait for any of these: they have their own.
     """
 
     def __init__(self, alias: str) -> None:
@@ -37,7 +34,6 @@ class EventLoop:
         self._thread: Thread | None = None
         self.queries = KeptThreads("coroutines' queries", alias, 1)
         self._others = KeptThreads("coroutines' threads", alias, min(32, (os.cpu_count() or 1) + 4))
-        self._middlewares = KeptThreads("coroutines' middlewares", alias, sys.maxsize)
         self._sensitive = ThreadSensitiveContext()
         self._asked: float | None = None
         self._is_stopping = False
@@ -70,7 +66,6 @@ class EventLoop:
     def _context(self, who: object) -> Context:
         context = project.context_of(who)
         context.run(SyncToAsync.thread_sensitive_context.set, self._sensitive)
-        context.run(middleware.threads.set, self._middlewares)
         return context
 
     def _repeat(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -117,6 +112,5 @@ class EventLoop:
         with suppress(RuntimeError):  # it is closed
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout)
-        self._middlewares.finish(timeout)
         self.queries.finish(timeout)
         self._others.finish(timeout)
