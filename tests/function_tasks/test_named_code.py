@@ -112,7 +112,7 @@ def test_in_a_module_of_an_app_only_a_task_is_found(make_package: MakePackage, s
     package = make_package({"scripts": source})
     with (
         modify_settings(INSTALLED_APPS={"append": package}),
-        pytest.raises(ImportError, match="has no wipe|no function"),
+        pytest.raises(ImportError, match=r"has no wipe|no function"),
     ):
         task_named(f"{package}.scripts.wipe")
 
