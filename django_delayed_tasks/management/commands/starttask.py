@@ -96,7 +96,7 @@ class Command(SteadyCommand):
             text = _("database %(alias)r cannot be reached: %(error)s")
             raise CommandError(text % {"alias": options.database, "error": error}) from None
         if given["reload"]:
-            code = run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
+            code = run_with_reloader(lambda signals: self._run_one(options, signals))
         else:
             code = self._run(options, given["processes"])
         if code:
