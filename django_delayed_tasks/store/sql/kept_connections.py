@@ -9,6 +9,7 @@ from asyncio import _set_running_loop
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -153,13 +154,10 @@ class OfThread:
         others_were_lost = self.losses != losses
         if others_were_lost or was_idle:
             for connection in connections.all(initialized_only=True):
-                is_lost = _close_unless(self._works if others_were_lost else _answers, connection)
+                to_write = others_were_lost and connection is self.connection
+                is_lost = _close_unless(partial(works, to_write=to_write), connection)
                 losses += is_lost and not others_were_lost  # all threads look because of one
             self.losses = losses
-
-    def _works(self, connection: BaseDatabaseWrapper) -> bool:
-        """Return whether a connection works, after an error; one to another database, as a replica, need not write."""
-        return works(connection) if connection is self.connection else _answers(connection)
 
     def tidy(self, who: object = "a handler") -> None:
         """Close and replace the connections that are not as new after the run of ``who``, and no others.
@@ -181,7 +179,8 @@ class OfThread:
             self._end_transaction(connection, who)
             return
         if connection.errors_occurred and len(connection.execute_wrappers) <= wrappers:  # not asked through the run's
-            losses += _close_unless(self._works, connection)
+            to_write = connection is self.connection  # one to another database, as a replica, need not write
+            losses += _close_unless(partial(works, to_write=to_write), connection)
         if not is_as_new(connection, wrappers):
             self._replace(connection)
 
@@ -352,16 +351,14 @@ def discard_unusable(alias: str) -> bool:
     return is_lost
 
 
-def works(connection: BaseDatabaseWrapper) -> bool:
+def works(connection: BaseDatabaseWrapper, to_write: bool = True) -> bool:
     """Return whether an open connection answers and accepts writes: all that may give one up after an error asks this.
 
     A server that was demoted in a failover answers, but its sessions can write no more.
     """
-    return _answers(connection) and _accepts_writes(connection)
-
-
-def _answers(connection: BaseDatabaseWrapper) -> bool:
-    return (connection.in_atomic_block or not is_in_transaction(connection)) and connection.is_usable()
+    if not connection.in_atomic_block and is_in_transaction(connection):
+        return False
+    return connection.is_usable() and (not to_write or _accepts_writes(connection))
 
 
 def _accepts_writes(connection: BaseDatabaseWrapper) -> bool:
@@ -420,7 +417,7 @@ def refuses_writes(alias: str) -> bool:
     """Return whether a new connection answers but accepts no writes, if this thread has given up its last one."""
     connection = connections[alias]
     is_new = connection.connection is None and not failure_to_open(alias)
-    return is_new and _answers(connection) and not _accepts_writes(connection)
+    return is_new and works(connection, to_write=False) and not _accepts_writes(connection)
 
 
 def failure_to_open(alias: str) -> Exception | None:

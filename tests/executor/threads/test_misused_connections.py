@@ -155,6 +155,25 @@ def test_nor_does_an_error_hide_the_wrapper_that_a_run_leaves(
     assert kept_connections.losses == losses
 
 
+def test_one_to_another_database_need_not_write(worker: OneWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one to a replica: an error of a handler is no reason to give it up."""
+    sessions: list[Any] = []
+
+    def handle(task: Any) -> None:
+        with suppress(DatabaseError), connections[task.biz_num].cursor() as cursor:
+            cursor.execute("SELECT nothing FROM nowhere")
+        sessions.append(connections[task.biz_num].connection)
+
+    monkeypatch.setattr(kept_connections, "_accepts_writes", lambda connection: False)
+    handler_of(handle, max_attempts=1)
+    for alias in ALIASES:
+        for _ in range(2):
+            add(alias)
+            worker.run()
+    assert sessions[0] is not sessions[1]
+    assert sessions[2] is sessions[3]
+
+
 def raiser(error: type[BaseException]) -> Callable[..., None]:
     def fail(*_: Any) -> None:
         raise error("wrapper")
