@@ -74,6 +74,27 @@ def test_wrong_settings(given: Any, expected: str, text: str) -> None:
     assert text in message.msg
 
 
+def plain_middleware(call: Any) -> Any:
+    return lambda run: call(run)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_plain_middleware_is_wrong_around_async_handlers(is_async: bool) -> None:
+    class Plain(TaskHandler):
+        biz_code = "plain"
+
+        def handle(self, task: Any) -> None: ...
+
+    class Async(TaskHandler):
+        biz_code = "async"
+
+        async def handle(self, task: Any) -> None: ...
+
+    register_task_handler(Async if is_async else Plain)
+    with override_settings(DELAYED_TASKS={"MIDDLEWARE": [f"{__name__}.plain_middleware"]}):
+        assert numbers() == (["E026"] if is_async else [])
+
+
 @pytest.mark.parametrize("name", ["DELAYED_TASK", "DELAYEDTASKS", "DELAY_TASKS", "DJANGO_DELAYED_TASKS"])
 def test_a_setting_of_almost_the_same_name_is_pointed_out(name: str) -> None:
     with override_settings(**{name: {"THREADS": 4}}):

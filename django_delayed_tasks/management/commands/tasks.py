@@ -21,7 +21,6 @@ from django_delayed_tasks.states import AddAction
 from django_delayed_tasks.stats.blocked import reasons
 from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.support.durations import past_text
-from django_delayed_tasks.support.visible import visible, visible_lines
 
 ACTIONS: Final = {
     AddAction.CREATED: pgettext_lazy("what adding did", "created"),
@@ -51,7 +50,7 @@ class Command(BaseCommand):
         try:
             found = self._do(verb, given)
         except InvalidTask as error:
-            raise CommandError(visible_lines(str(error)), returncode=2) from None
+            raise CommandError(str(error), returncode=2) from None
         except (TaskException, DatabaseError) as error:
             raise CommandError(text_of(error, given["database"])) from None
         if not found:
@@ -159,7 +158,7 @@ class Command(BaseCommand):
             if not is_dry:
                 self._warn_of_past(given)
         else:
-            self.stderr.write(visible(verbs.unchanged_text(given["verb"], given)))
+            self.stderr.write(verbs.unchanged_text(given["verb"], given))
         return bool(count)
 
 

@@ -19,7 +19,6 @@ from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
-from django_delayed_tasks.support.visible import visible
 from django_delayed_tasks.triggers import Trigger, parse_stored
 
 COLUMNS = (
@@ -162,7 +161,7 @@ class ClaimedTask:
         return self._claim
 
     def __str__(self) -> str:
-        return visible(f"{self.biz_code} {self.biz_num}")
+        return f"{self.biz_code} {self.biz_num}"
 
 
 def recurs(task: ClaimedTask) -> bool:

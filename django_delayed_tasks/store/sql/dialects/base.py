@@ -127,17 +127,9 @@ class Dialect:
     def cut_off(self) -> None:
         """End such a transaction from another thread; the session can then write no more."""
 
-    def is_in_transaction(self) -> bool:
-        """Return whether the session is in a transaction, also in one that Django did not begin; ask no server."""
+    def is_in_transaction(self) -> bool | None:
+        """Return whether the session is in a transaction, as its driver tells without a statement; None if closed."""
         raise NotImplementedError
-
-    def is_closed(self) -> bool:
-        """Return whether the driver's connection is closed; ask no server."""
-        raise NotImplementedError
-
-    def has_unread(self) -> bool:
-        """Return whether the driver's connection is kept busy by what was not read to its end; ask no server."""
-        return False
 
     def shifted(self, moment: str, by: timedelta) -> str:
         """Return an expression for the moment ``by`` after another, which is an expression, too."""

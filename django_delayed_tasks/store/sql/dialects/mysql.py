@@ -1,8 +1,7 @@
 """The dialect of MariaDB and MySQL."""
 
 import json
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -34,24 +33,6 @@ _READ_ONLY = (
     " ('read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only')"
     " AND (Value <> 'OFF' OR DATABASE() IS NULL)"
 )
-
-
-_HAS_BEGUN = "_ddt_has_begun"
-"""The attribute of the driver's connection that says whether a statement has begun a transaction, or locked tables."""
-_BEGINNING_OR_END = re.compile(
-    r"\s*(?:(BEGIN|START\s+TRANSACTION|XA\s+(?:START|BEGIN)|LOCK\s+TABLES?)\b"
-    r"|(?:COMMIT|ROLLBACK|UNLOCK\s+TABLES?)\s*;?\s*$)",
-    re.IGNORECASE,
-)
-
-
-def note_own_transaction(
-    execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]
-) -> Any:
-    """Note which statements begin a transaction without Django, as an execute wrapper: the driver cannot tell."""
-    if isinstance(sql, str) and (found := _BEGINNING_OR_END.match(sql)):
-        setattr(context["connection"].connection, _HAS_BEGUN, found[1] is not None)
-    return execute(sql, params, many, context)
 
 
 class MySQL(Dialect):
@@ -89,21 +70,9 @@ class MySQL(Dialect):
             cursor.execute("SELECT @@innodb_rollback_on_timeout")
             return bool(cursor.fetchone()[0])
 
-    def is_in_transaction(self) -> bool:
-        session = self.connection.connection
-        return bool(session.open) and (not session.get_autocommit() or getattr(session, _HAS_BEGUN, False))
-
-    def is_closed(self) -> bool:
-        return not self.connection.connection.open
-
-    def has_unread(self) -> bool:
-        session = self.connection.connection
-        if not type(session).__module__.startswith("MySQLdb"):  # other drivers would wait for the server
-            return False
-        try:
-            return bool(session.next_result() != -1)  # which stands for no other result
-        except Exception:  # "commands out of sync"
-            return True
+    def is_in_transaction(self) -> bool | None:
+        session = self.connection.connection  # whose driver cannot tell of one that a BEGIN has begun
+        return not session.get_autocommit() if session.open else None
 
     # By days and the rest of one, as some servers refuse intervals of more units than 31 bits hold.
     def shifted(self, moment: str, by: timedelta) -> str:

@@ -9,6 +9,8 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, ColumnType, Dialect
 
 _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", "bool": "boolean"}
+_IDLE = 0
+"""The status of a session in no transaction, as of PQtransactionStatus."""
 
 
 class PostgreSQL(Dialect):
@@ -33,12 +35,9 @@ class PostgreSQL(Dialect):
         encoding = self.connection.connection.info.parameter_status("server_encoding")
         return encoding in ("UTF8", "SQL_ASCII", None)  # which a pooler may not tell
 
-    def is_in_transaction(self) -> bool:
-        active, failed = 1, 3  # of PQtransactionStatus; 4 is unknown
-        return active <= int(self.connection.connection.info.transaction_status) <= failed
-
-    def is_closed(self) -> bool:
-        return bool(self.connection.connection.closed)
+    def is_in_transaction(self) -> bool | None:
+        session = self.connection.connection
+        return None if session.closed else int(session.info.transaction_status) != _IDLE
 
     def shifted(self, moment: str, by: timedelta) -> str:
         return f"({moment} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"
