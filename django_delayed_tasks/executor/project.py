@@ -41,23 +41,21 @@ def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     After a call within another one, as that of ``backoff`` within a run, the connections are the outer one's: of what
     it leaves there, a transaction ends at once, and all else, such as a wrapper of statements, at the outer one's end.
     """
+    return within(who, step, who, function, *args)
+
+
+def within(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
+    """Call ``function(*args)``, which calls the project's code by steps, in one clean context for all of these."""
     is_outermost = _caller.get() is None
-    if is_outermost:
-        kept_connections.lend()
     try:
         return context_of(who).run(function, *args)
-    except BaseException as error:
-        kept_connections.note_error(error)
-        raise
     finally:
         if is_outermost:
             kept_connections.tidy_after(who)
-        else:
-            kept_connections.end_transactions_of(who)
 
 
 def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
-    """Call like :func:`call` within another call, in its context, which receivers of a run share with the handler."""
+    """Call code of a project in the context of :func:`within`, which receivers of a run share with the handler."""
     try:
         return function(*args)
     except BaseException as error:

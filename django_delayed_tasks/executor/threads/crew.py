@@ -75,7 +75,7 @@ class CrewThread(Thread, Generic[J]):
         with kept_connections.of_thread(crew.alias) as own:
             self.own = own
             if crew.connects_first:
-                self._connect(own)
+                self._connect()
             self._ended = clock.monotonic()
             while (job := crew.jobs.get()) is not None:
                 self.began, self.job = clock.monotonic(), job
@@ -89,10 +89,10 @@ class CrewThread(Thread, Generic[J]):
                     return
         crew.jobs.end()  # for the next thread
 
-    def _connect(self, own: kept_connections.OfThread) -> None:
+    def _connect(self) -> None:
         """Open the connection, so that the first job need not wait for it; if that fails, the job tries again."""
         try:
-            own.open()
+            self.own.failure_to_open()
         except BaseException:  # of a receiver of connection_created
             logger.exception("%s cannot connect", self.name)
 

@@ -139,14 +139,12 @@ class OfThread:
         self.connection = connections[alias]
         self.losses = losses
 
-    def open(self) -> None:
-        """Open the connection to the database whose tasks the thread runs, if it can have one now."""
-        failure_to_open(self.connection.alias)
+    def failure_to_open(self) -> Exception | None:
+        """Open the connection to the database whose tasks the thread runs; return the error if it can have none now."""
+        error = failure_to_open(self.connection.alias)
+        self._wrappers = len(self.connection.execute_wrappers)  # of receivers of connection_created: no call has left it
         self.connection.queries_log.clear()
-
-    def lend(self) -> None:
-        """Note, before a call of the project's code, which wrappers of statements its connection was opened with."""
-        self._wrappers = len(self.connection.execute_wrappers)
+        return error
 
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
@@ -170,7 +168,7 @@ class OfThread:
             wrappers = self._wrappers if connection is self.connection else 0
             if connection.queries_log:  # with DEBUG; a web process forgets them at each request
                 connection.queries_log.clear()
-            if not is_as_new(connection, wrappers):
+            if has_remains(connection, wrappers):  # of its transactions, each step has looked
                 self._put_right(connection, wrappers, who)
 
     def _put_right(self, connection: BaseDatabaseWrapper, wrappers: int, who: object) -> None:
@@ -251,12 +249,6 @@ def _prepare_nothing(connection: BaseDatabaseWrapper) -> None:
     pass
 
 
-def lend() -> None:
-    """Lend the connections of this thread to a project's code, if it is one of this package's."""
-    if own := _of_thread.get(get_ident()):
-        own.lend()
-
-
 def tidy_after(who: object) -> None:
     """Tidy the connections of this thread, if it is one of this package's; see :meth:`OfThread.tidy`."""
     if own := _of_thread.get(get_ident()):
@@ -311,7 +303,14 @@ def is_as_new(connection: BaseDatabaseWrapper, wrappers: int = 0) -> bool:
     What is not open, or was not used, differs from a new one in nothing. It may have been opened with ``wrappers`` of
     statements.
     """
-    if (
+    if has_remains(connection, wrappers):
+        return False
+    return connection.connection is None or (connection.autocommit and _told(connection) is False)
+
+
+def has_remains(connection: BaseDatabaseWrapper, wrappers: int) -> bool:
+    """Return whether Django's object has something that a call has left there, apart from the driver's transaction."""
+    return bool(
         connection.in_atomic_block
         or connection.errors_occurred
         or connection.closed_in_transaction
@@ -321,9 +320,7 @@ def is_as_new(connection: BaseDatabaseWrapper, wrappers: int = 0) -> bool:
         or connection.run_commit_hooks_on_set_autocommit_on
         or connection.savepoint_ids
         or len(connection.execute_wrappers) > wrappers
-    ):
-        return False
-    return connection.connection is None or (connection.autocommit and _told(connection) is False)
+    )
 
 
 def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
