@@ -142,7 +142,7 @@ class OfThread:
     def failure_to_open(self) -> Exception | None:
         """Open the connection to the database whose tasks the thread runs; return the error if it can have none now."""
         error = failure_to_open(self.connection.alias)
-        self._wrappers = len(self.connection.execute_wrappers)  # of receivers of connection_created: no call has left it
+        self._wrappers = len(self.connection.execute_wrappers)  # of receivers of connection_created: left by no call
         self.connection.queries_log.clear()
         return error
 
