@@ -192,7 +192,7 @@ class _Rehearsal:
         _same("adding what was done", self._add_once(), AddAction.FILTERED)
         _same("cancelling a task", cancel(self._alias, CODE, self._num("4")), CancelResult.CANCELLED)
         waiting = _tasks(self._alias).filter(biz_num=self._num("5"))
-        _same("cancelling those that are found", CANCEL.to_each(waiting), 1)
+        _same("cancelling those that are found", CANCEL.to_each(waiting).total(), 1)
         _same("what cancellations leave", _tasks(self._alias).filter(queue=self._queue).count(), 2)
 
     def _look_at_ends(self, now: datetime) -> None:
