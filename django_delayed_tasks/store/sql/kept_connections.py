@@ -168,7 +168,7 @@ class OfThread:
             wrappers = self._wrappers if connection is self.connection else 0
             if connection.queries_log:  # with DEBUG; a web process forgets them at each request
                 connection.queries_log.clear()
-            if has_remains(connection, wrappers):  # of its transactions, each step has looked
+            if not is_as_new(connection, wrappers):
                 self._put_right(connection, wrappers, who)
 
     def _put_right(self, connection: BaseDatabaseWrapper, wrappers: int, who: object) -> None:
@@ -303,14 +303,7 @@ def is_as_new(connection: BaseDatabaseWrapper, wrappers: int = 0) -> bool:
     What is not open, or was not used, differs from a new one in nothing. It may have been opened with ``wrappers`` of
     statements.
     """
-    if has_remains(connection, wrappers):
-        return False
-    return connection.connection is None or (connection.autocommit and _told(connection) is False)
-
-
-def has_remains(connection: BaseDatabaseWrapper, wrappers: int) -> bool:
-    """Return whether Django's object has something that a call has left there, apart from the driver's transaction."""
-    return bool(
+    if (
         connection.in_atomic_block
         or connection.errors_occurred
         or connection.closed_in_transaction
@@ -320,7 +313,9 @@ def has_remains(connection: BaseDatabaseWrapper, wrappers: int) -> bool:
         or connection.run_commit_hooks_on_set_autocommit_on
         or connection.savepoint_ids
         or len(connection.execute_wrappers) > wrappers
-    )
+    ):
+        return False
+    return connection.connection is None or (connection.autocommit and _told(connection) is False)
 
 
 def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
