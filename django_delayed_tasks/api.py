@@ -3,6 +3,7 @@
 It imports the executor only when one is started: a web process that only adds tasks loads no module of it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import wraps
@@ -261,7 +262,7 @@ def cancel_tasks(
             is not True.
         UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
-    return change_each(_selected(using, biz_code, fragment, due_before, due_after, everything), verbs.CANCEL)
+    return change_each(_selected(using, biz_code, fragment, due_before, due_after, everything), verbs.CANCEL).total()
 
 
 def reschedule_tasks(
@@ -281,7 +282,7 @@ def reschedule_tasks(
     """
     offset = valid_offset(by, "by")
     tasks = _selected(using, biz_code, fragment, due_before, due_after, everything)
-    return change_each(tasks, verbs.rescheduling_by(offset))
+    return change_each(tasks, verbs.rescheduling_by(offset)).total()
 
 
 def retry_tasks(
@@ -301,7 +302,7 @@ def retry_tasks(
     transactions and the errors are the same as for :func:`cancel_tasks`.
     """
     tasks = _selected(using, biz_code, fragment, due_before, due_after, everything, failed_since)
-    return change_each(finding.find_failed(tasks, failed_since), verbs.RETRY)
+    return change_each(finding.find_failed(tasks, failed_since), verbs.RETRY).total()
 
 
 def _selected(
@@ -322,11 +323,15 @@ def _selected(
 
 def delete_tasks(biz_code: str, biz_num: str | UUID, *, everything: bool = False, using: str | None = None) -> int:
     """Cancel tasks like :func:`cancel_tasks`; ``biz_num`` is the part of the number."""
-    return change_each(_selected(using, biz_code, biz_num, None, None, everything, field="biz_num"), verbs.CANCEL)
+    tasks = _selected(using, biz_code, biz_num, None, None, everything, field="biz_num")
+    return change_each(tasks, verbs.CANCEL).total()
 
 
-def change_each(tasks: "QuerySet[Task]", verb: verbs.Verb) -> int:
-    """Apply the verb to each of these tasks, wake executors unless it ends them, and return how many it changed."""
+def change_each(tasks: "QuerySet[Task]", verb: verbs.Verb) -> Counter[int]:
+    """Apply the verb to each of these tasks, wake executors unless it ends them, and return how many it changed.
+
+    They are counted by the status in which each was.
+    """
     changed = verb.to_each(tasks)
     if not verb.ends:
         wakeup.when_committed(tasks.db)

@@ -197,7 +197,9 @@ def read(given: Any) -> tuple[Values, list[Problem]]:
 
 
 def _unknown(key: Any) -> Problem:
-    close = get_close_matches(str(key).upper(), READERS, n=1)
+    close = get_close_matches(str(key).upper(), [*READERS, "TASK_HANDLERS"], n=1)
+    if close == ["TASK_HANDLERS"]:
+        return Problem(str(key), "unknown key", "unknown", "TASK_HANDLERS is a setting of its own, next to this one.")
     hint = f"Did you mean {close[0]}?" if close else f"The keys are {', '.join(READERS)}."
     return Problem(str(key), "unknown key", "unknown", hint)
 

@@ -74,6 +74,27 @@ def test_wrong_settings(given: Any, expected: str, text: str) -> None:
     assert text in message.msg
 
 
+def plain_middleware(call: Any) -> Any:
+    return lambda run: call(run)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_plain_middleware_is_wrong_around_async_handlers(is_async: bool) -> None:
+    class Plain(TaskHandler):
+        biz_code = "plain"
+
+        def handle(self, task: Any) -> None: ...
+
+    class Async(TaskHandler):
+        biz_code = "async"
+
+        async def handle(self, task: Any) -> None: ...
+
+    register_task_handler(Async if is_async else Plain)
+    with override_settings(DELAYED_TASKS={"MIDDLEWARE": [f"{__name__}.plain_middleware"]}):
+        assert numbers() == (["E026"] if is_async else [])
+
+
 @pytest.mark.parametrize("name", ["DELAYED_TASK", "DELAYEDTASKS", "DELAY_TASKS", "DJANGO_DELAYED_TASKS"])
 def test_a_setting_of_almost_the_same_name_is_pointed_out(name: str) -> None:
     with override_settings(**{name: {"THREADS": 4}}):
@@ -85,9 +106,43 @@ def test_a_setting_of_almost_the_same_name_is_pointed_out(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["DELAYED_TASKS_THREADS", "DJANGO_DELAYED_TASKS_THREADS"])
+def test_a_key_that_is_written_as_a_setting(name: str) -> None:
+    with override_settings(**{name: 4}):
+        message = the_only()
+        assert (message.id, message.hint) == (PREFIX + "W027", "Did you mean the key 'THREADS' of DELAYED_TASKS?")
+        with override_settings(DELAYED_TASKS={"THREADS": 4}):
+            assert found() == []
+
+
+@pytest.mark.parametrize("value", [["shop.jobs.Mail"], ("shop.jobs.Mail",)])
+@pytest.mark.parametrize("name", ["TASK_HANDLER", "TASKS_HANDLERS", "TASKHANDLERS", "DELAYED_TASKS_HANDLERS"])
+def test_another_name_for_the_list_of_handlers(name: str, value: Any) -> None:
+    with override_settings(**{name: value}):
+        message = the_only()
+    assert (message.id, message.level) == (PREFIX + "W027", checks.WARNING)
+    assert message.hint == "Did you mean TASK_HANDLERS?"
+
+
+@pytest.mark.parametrize("key", ["TASK_HANDLERS", "HANDLERS", "task_handler"])
+def test_the_list_of_handlers_is_no_key(key: str) -> None:
+    with override_settings(DELAYED_TASKS={key: ["shop.jobs.Mail"]}):
+        message = the_only()
+    assert (message.id, message.hint) == (PREFIX + "E002", "TASK_HANDLERS is a setting of its own, next to this one.")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("SCHEDULED_TASKS", {}), ("BACKGROUND_TASKS", {}), ("DELAYED_TASKS_ENABLED", True), ("TASKS", {})],
+    [
+        ("SCHEDULED_TASKS", {}),
+        ("BACKGROUND_TASKS", {}),
+        ("DELAYED_TASKS_ENABLED", True),
+        ("TASKS", {}),
+        ("TASK_HANDLER", "shop.jobs.Mail"),
+        ("TASK_HANDLER", []),
+        ("EVENT_HANDLERS", ["shop.events.paid"]),
+        ("BASE_HANDLERS", ["shop.base.Handler"]),
+    ],
 )
 def test_other_settings_are_the_projects_business(name: str, value: Any) -> None:
     with override_settings(**{name: value}):

@@ -24,7 +24,6 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.stats.resources import HIDDEN, pool_names
 from django_delayed_tasks.store.resources import resources
-from django_delayed_tasks.support.visible import visible
 
 DISABLE: Final = Action(
     partial(resources.enable_all, enabled=False),
@@ -71,7 +70,7 @@ class PoolFilter(SimpleListFilter):
 
 def pool_label(pool: str) -> str:
     """Return the name of the pool as it is displayed."""
-    return str(_("mutexes")) if pool == resources.MUTEXES else visible(pool)
+    return str(_("mutexes")) if pool == resources.MUTEXES else pool
 
 
 class ResourceChangeList(BoundedChangeList):

@@ -17,6 +17,7 @@ from django_delayed_tasks.store.sql.dialects import dialect_of, is_supported
 
 UTC_NAMES = (None, "UTC", "Etc/UTC")
 SETTING = "DELAYED_TASKS"
+HANDLERS = "TASK_HANDLERS"
 BACKEND = "django_delayed_tasks.backends.tasks.DelayedTasksBackend"
 
 
@@ -52,14 +53,37 @@ def _message(problem: conf.Problem) -> Error:
 
 
 def _misspelt_settings() -> Iterator[CheckMessage]:
-    names = [name for name in dir(settings) if name.isupper() and name != SETTING]
-    for name in get_close_matches(SETTING, names, cutoff=0.75):
-        if isinstance(getattr(settings, name), Mapping):
+    for name in dir(settings):
+        if name.isupper() and name not in (SETTING, HANDLERS) and (meant := _meant_by(name)):
             yield Warning(
                 f"There is no setting {name}: it has no effect.",
-                hint=f"Did you mean {SETTING}?",
+                hint=f"Did you mean {meant}?",
                 id="django_delayed_tasks.W027",
             )
+
+
+def _meant_by(name: str) -> str | None:
+    bare = name.removeprefix("DJANGO_")
+    key = bare.removeprefix(f"{SETTING}_")
+    if key != bare and key in conf.READERS:
+        return None if _is_given(key) else f"the key {key!r} of {SETTING}"  # what is given may be read from here
+    if get_close_matches(SETTING, [name], cutoff=0.75) and isinstance(getattr(settings, name), Mapping):
+        return SETTING
+    # Closer than that: many settings are named after the handlers of something.
+    if get_close_matches(HANDLERS, [bare.removeprefix("DELAYED_")], cutoff=0.85) and _has_texts(
+        getattr(settings, name)
+    ):
+        return HANDLERS
+    return None
+
+
+def _is_given(key: str) -> bool:
+    given = getattr(settings, SETTING, {})
+    return isinstance(given, Mapping) and key in given
+
+
+def _has_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(one, str) for one in value)
 
 
 def _broken_backends() -> Iterator[CheckMessage]:

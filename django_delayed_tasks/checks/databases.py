@@ -5,19 +5,30 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pkgutil import iter_modules
 from typing import Any
 
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
+from django.db import Error as DriverError
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.recorder import MigrationRecorder
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_delayed_tasks.checks.charsets import charset_problems, encoding_problems, file_problems, rows
+from django_delayed_tasks import migrations
+from django_delayed_tasks.checks.charsets import (
+    charset_problems,
+    configured_charset_problems,
+    encoding_problems,
+    file_problems,
+    rows,
+)
 from django_delayed_tasks.checks.configuration import chosen, chosen_alias
 from django_delayed_tasks.checks.options import line_for
-from django_delayed_tasks.checks.servers import server_problems
+from django_delayed_tasks.checks.servers import mode_problems, server_problems
+from django_delayed_tasks.checks.sessions import refused, rehearsal_problems
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.handlers.validation import name_of
 from django_delayed_tasks.models import Executor, Resource, Task
@@ -28,6 +39,13 @@ from django_delayed_tasks.support.durations import duration_text
 LOWEST_VERSIONS = {"SQLite": (3, 37), "MariaDB": (10, 6), "MySQL": (8, 4), "PostgreSQL": (14,)}
 """By the name that Django shows; none is known of other databases, which speak like one of these."""
 ISOLATION = "READ-COMMITTED"
+MIGRATE = "Run `manage.py migrate` first: until then no task can be added, and no executor starts."
+NOTHING_TO_MIGRATE = (
+    "All migrations are recorded as applied, so `manage.py migrate` changes nothing: the tables were changed by other "
+    "means, or a router (allow_migrate) or `--fake` left them out. If there are none of them: "
+    "`manage.py migrate django_delayed_tasks zero --fake`, then `manage.py migrate django_delayed_tasks`, both with "
+    "`--database {alias}`. If some are left, make them as the migrations do."
+)
 _is_starting: ContextVar[bool] = ContextVar("is_starting", default=False)
 
 
@@ -51,25 +69,55 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
-        if is_supported(connection) and (alias == chosen_alias() or _tables_in(connection)):
-            messages += _version_problems(alias, connection)
-            messages += _vendor_problems(alias, connection)
-            if alias == chosen_alias() and RESOURCE in _tables_in(connection):
-                messages += pool_problems(alias)
-            # Tables that have an error by now may not even be readable together.
-            is_sound = not any(message.is_serious() for message in messages)
-            if is_sound and alias == chosen_alias() and not is_by_an_executor():
-                messages += overdue_problems(alias) if _is_migrated(connection) else _unmigrated(alias)
+        if not is_supported(connection):
+            continue
+        connection.ensure_connection()  # that there is none is another matter
+        try:
+            messages += _problems(alias, connection)
+        except DriverError as error:
+            messages.append(refused(alias, connection, f"{type(error).__name__}: {error}"))
+            if not connection.is_usable():  # some settings end sessions
+                connection.close()
+                connection.ensure_connection()
     return messages
 
 
-def _unmigrated(alias: str) -> Iterator[CheckMessage]:
+def _problems(alias: str, connection: BaseDatabaseWrapper) -> list[CheckMessage]:
+    """Return the messages about one database, in which tasks may be held."""
+    if alias != chosen_alias():
+        return _described_problems(alias, connection) if _tables_in(connection) else []
+    messages = _described_problems(alias, connection)
+    if RESOURCE in _tables_in(connection):
+        messages += pool_problems(alias)
+    # Tables that have an error by now may not even be readable together.
+    if any(message.is_serious() for message in messages):
+        return messages
+    if not _is_migrated(connection):
+        return messages if is_by_an_executor() else [*messages, *_unmigrated(alias, connection)]
+    is_told = any(configured_charset_problems(alias, connection))  # by E022, without asking the database
+    if not is_told and (found := list(rehearsal_problems(alias, connection))):
+        return [*messages, *found]
+    return messages if is_by_an_executor() else [*messages, *overdue_problems(alias)]
+
+
+def _described_problems(alias: str, connection: BaseDatabaseWrapper) -> list[CheckMessage]:
+    return [*_version_problems(alias, connection), *_vendor_problems(alias, connection)]
+
+
+def _unmigrated(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
     if sys.argv[1:2] != ["migrate"]:  # which runs the checks before it adds what is missing
         yield Warning(
             f"The database {alias!r} lacks tables or columns of django_delayed_tasks.",
-            hint="Run `manage.py migrate` first: until then no task can be added, and no executor starts.",
+            hint=MIGRATE if _has_unapplied(connection) else NOTHING_TO_MIGRATE.format(alias=alias),
             id="django_delayed_tasks.W025",
         )
+
+
+def _has_unapplied(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether one of this app's migrations is not recorded as applied."""
+    applied = MigrationRecorder(connection).applied_migrations()
+    names = [module.name for module in iter_modules(migrations.__path__) if module.name[0].isdigit()]
+    return any(("django_delayed_tasks", name) not in applied for name in names)
 
 
 def _is_migrated(connection: BaseDatabaseWrapper) -> bool:
@@ -108,7 +156,7 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def _vendor_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
-    for problems in PROBLEMS.get(connection.vendor, ()):
+    if problems := PROBLEMS.get(connection.vendor):
         yield from problems(alias, connection)
     yield from _claim_problems(alias, connection)
 
@@ -161,10 +209,23 @@ def _journal_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[C
         )
 
 
-PROBLEMS: Mapping[str, Sequence[Callable[[str, BaseDatabaseWrapper], Iterator[CheckMessage]]]] = {
-    "mysql": (_isolation_problems, _engine_problems, server_problems, charset_problems),
-    "postgresql": (encoding_problems,),
-    "sqlite": (_journal_problems, file_problems),
+def _problems_of_mysql(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    if found := list(mode_problems(alias, connection)):  # with them, other answers may be wrong
+        yield from found
+        return
+    for problems in (_isolation_problems, _engine_problems, server_problems, charset_problems):
+        yield from problems(alias, connection)
+
+
+def _problems_of_sqlite(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    yield from _journal_problems(alias, connection)
+    yield from file_problems(alias, connection)
+
+
+PROBLEMS: Mapping[str, Callable[[str, BaseDatabaseWrapper], Iterator[CheckMessage]]] = {
+    "mysql": _problems_of_mysql,
+    "postgresql": encoding_problems,
+    "sqlite": _problems_of_sqlite,
 }
 """By vendor: the checks of what its servers and files have to be like."""
 

@@ -1,6 +1,6 @@
 """Checks for settings of MariaDB and MySQL servers, and of clusters, that break promises of this library."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from django.core.checks import CheckMessage, Error, Warning
@@ -15,19 +15,20 @@ from django_delayed_tasks.store.sql.tables import EXECUTOR
 
 NAMES = (
     "innodb_flush_log_at_trx_commit", "log_bin", "binlog_format", "wsrep_sync_wait", "innodb_autoinc_lock_mode",
-    "sql_mode", "group_replication_consistency", "group_replication_single_primary_mode",
+    "group_replication_consistency", "group_replication_single_primary_mode",
 )  # fmt: skip
 REFUSED_MODES = {"SIMULTANEOUS_ASSIGNMENT", "EMPTY_STRING_IS_NULL"}
 """Modes of MariaDB; its mode ORACLE includes the first one."""
+FEWEST_ROWS = 1_000_000
+"""The lowest sql_select_limit that is no limit: no list that is read at once, as that of the levels, is so long."""
 LOOKS = 5
 """Times that a session is asked which server answers: a splitter of reads and writes may have several replicas."""
 _SERVER = "SELECT @@hostname, @@port, @@server_id"
 
 
 def server_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
-    """Yield E009, W012 to W016 and W026."""
+    """Yield W012 to W016 and W026."""
     variables = _variables(connection)
-    yield from _mode_problems(alias, variables)
     yield from _durability_problems(alias, variables)
     yield from _binlog_problems(alias, variables)
     if cluster := cluster_of(connection):
@@ -37,14 +38,18 @@ def server_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[Che
         yield from _splitter_problems(alias, connection)
 
 
-def _variables(connection: BaseDatabaseWrapper) -> dict[str, str]:
-    names = ", ".join(f"'{name}'" for name in NAMES)
+def _variables(connection: BaseDatabaseWrapper, names: Iterable[str] = NAMES) -> dict[str, str]:
+    listed = ", ".join(f"'{name}'" for name in names)
     with connection.cursor() as cursor:
-        cursor.execute(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
+        cursor.execute(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({listed})")
         return {name.lower(): value for name, value in cursor.fetchall()}
 
 
-def _mode_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMessage]:
+def mode_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    """Yield E009 for settings that are known to change what statements do, or which are refused."""
+    variables: dict[str, str] = {}
+    for name in ("sql_mode", "sql_safe_updates", "sql_select_limit"):  # one by one: MariaDB's limit holds for SHOW, too
+        variables |= _variables(connection, [name])
     if found := sorted(REFUSED_MODES.intersection(variables.get("sql_mode", "").split(","))):
         yield Error(
             f"The sessions of the database {alias!r} have the sql_mode {', '.join(found)}.",
@@ -53,6 +58,19 @@ def _mode_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMessa
             f"DATABASES[{alias!r}]['OPTIONS'] (sql_mode, init_command) or from the server.",
             id="django_delayed_tasks.E009",
         )
+    if variables.get("sql_safe_updates") == "ON":
+        yield _wrong_value(alias, "sql_safe_updates = ON", "The server then refuses the deletion of tasks.")
+    if int(variables.get("sql_select_limit", FEWEST_ROWS)) < FEWEST_ROWS:
+        limit = f"sql_select_limit = {variables['sql_select_limit']}"
+        yield _wrong_value(alias, limit, "Rows that are beyond it are not found, without an error.")
+
+
+def _wrong_value(alias: str, setting: str, why: str) -> CheckMessage:
+    return Error(
+        f"The sessions of the database {alias!r} have {setting}.",
+        hint=f"{why} Remove it from DATABASES[{alias!r}]['OPTIONS'] (init_command) or from the server.",
+        id="django_delayed_tasks.E009",
+    )
 
 
 def _durability_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMessage]:

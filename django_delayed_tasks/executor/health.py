@@ -86,7 +86,7 @@ class Health:
         if self._awaited.loop.seconds_blocked() > self._longest_call:
             return "a handler blocks the event loop"
         if self._awaited.loop.queries.stalled_for() > self._longest_call:
-            return "the calls of async runs block all the threads that make their queries"
+            return "a call of an async run blocks the thread that makes the queries of all"
         return ""
 
     def _is_stuck(self, thread: Loop) -> bool:

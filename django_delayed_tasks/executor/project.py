@@ -18,9 +18,9 @@ from threading import local
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from django.core.cache import caches
+from django.db.transaction import TransactionManagementError
 
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.support.forks import in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -41,25 +41,45 @@ def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     After a call within another one, as that of ``backoff`` within a run, the connections are the outer one's: of what
     it leaves there, a transaction ends at once, and all else, such as a wrapper of statements, at the outer one's end.
     """
-    look = kept_connections.tidy_after if _caller.get() is None else kept_connections.end_transactions_of
+    return within(who, step, who, function, *args)
+
+
+def within(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
+    """Call ``function(*args)``, which calls the project's code by steps, in one clean context for all of these."""
+    is_outermost = _caller.get() is None
     try:
-        return in_one_process(context_of(who).run, function, *args)
-    except BaseException as error:
-        kept_connections.note_error(error)
-        raise
+        return context_of(who).run(function, *args)
     finally:
-        look(who)
+        if is_outermost:
+            kept_connections.tidy_after(who)
 
 
 def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
-    """Call like :func:`call` within another call, in its context, which receivers of a run share with the handler."""
+    """Call code of a project in the context of :func:`within`, which receivers of a run share with the handler."""
     try:
-        return in_one_process(function, *args)
+        return function(*args)
     except BaseException as error:
         kept_connections.note_error(error)
         raise
     finally:
         kept_connections.end_transactions_of(who)
+
+
+def work(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
+    """Call like :func:`step`; what it has left open is lost, so that it has failed.
+
+    Raises:
+        TransactionManagementError: it has left a transaction open.
+    """
+    try:
+        returned = function(*args)
+    except BaseException as error:
+        kept_connections.note_error(error)
+        kept_connections.end_transactions_of(who)
+        raise
+    if left_open := kept_connections.end_transactions_of(who):
+        raise TransactionManagementError(kept_connections.LEFT_OPEN.format(left_open))
+    return returned
 
 
 async def astep(who: object, function: Callable[[Unpack[Ts]], Awaitable[R]], *args: *Ts) -> R:

@@ -1,5 +1,6 @@
 """Discovery of handlers, by ``TASK_HANDLERS`` and in the apps' ``task_handlers`` modules."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -120,12 +121,24 @@ def _at(path: Any) -> Found | LoadProblem:
 def _named_by(path: Any) -> TaskHandler | type[TaskHandler]:
     if not isinstance(path, str):
         raise InvalidHandler("expected a dotted path, as a string")
-    value = import_string(path)
+    value = _value_at(path)
+    if isinstance(value, ModuleType):
+        raise InvalidHandler(f"this is a module; name a handler in it, as '{path}.send_mail'")
     if isfunction(value) and hasattr(value, "handler"):
         value = value.handler  # a function decorated with @task_handler
     if isinstance(value, TaskHandler) or is_handler_class(value):
         return value
     raise InvalidHandler(f"expected a TaskHandler or a function with @task_handler, not {shortened(value)}")
+
+
+def _value_at(path: str) -> Any:
+    try:
+        return import_string(path)
+    except ImportError:
+        package, _, name = path.rpartition(".")
+        if package in sys.modules and module_has_submodule(sys.modules[package], name):
+            return ModuleType(path)  # which nothing has imported yet, and which is of no use here
+        raise
 
 
 def is_handler_class(value: Any) -> TypeGuard[type[TaskHandler]]:

@@ -4,12 +4,8 @@ A middleware is a factory. It gets the next call, ``call(run)``, and returns its
 called directly.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
 from functools import cache, wraps
-from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from asgiref.sync import async_to_sync, iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -19,9 +15,10 @@ from django.utils.module_loading import import_string
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidSetting
+from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.forks import end_if_forked, in_one_process, is_success
+from django_delayed_tasks.support.forks import end_if_forked, is_success
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -62,20 +59,20 @@ class Run(NamedTuple):
 Call = Callable[[Run], Any]
 AsyncCall = Callable[[Run], Awaitable[Any]]
 Middleware = Callable[[Any], Any]
-
-threads: ContextVar[ThreadPoolExecutor | None] = ContextVar("threads", default=None)
-"""The threads that call plain middlewares around async handlers, which nothing else needs; None for the loop's own."""
-_cancelled: ContextVar[Event] = ContextVar("cancelled")
+PLAIN = (
+    "it is for plain handlers only, and there are async ones; "
+    "let it be for both, as with Django's sync_and_async_middleware, and declare async_capable"
+)
 
 
 def call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
     """Call a handler, inside of the middlewares; return what they return."""
-    return in_one_process(chain, Run(handler, tasks)) if (chain := _chain()) is not _handle else _call(handler, tasks)
+    return chain(Run(handler, tasks)) if (chain := _chain()) is not _handle else _call(handler, tasks)
 
 
 async def acall(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
     """Await an async handler, inside of the middlewares; return what they return."""
-    return await _awaited(_achain(), Run(handler, tasks))
+    return await _achain()(Run(handler, tasks))
 
 
 def _handle(run: Run) -> Any:
@@ -83,8 +80,9 @@ def _handle(run: Run) -> Any:
 
 
 def _call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
+    """Call the handler; a child that it has forked ends where it returns."""
     pid = forks.pid
-    try:  # as in_one_process() does, which would cost as much again as the call
+    try:
         returned = handler.handle_batch(list(tasks)) if handler.is_batched else handler.handle(tasks[0])
     except BaseException as error:
         end_if_forked(pid, error)
@@ -98,33 +96,22 @@ def _call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
 
 async def _ahandle(run: Run) -> Any:
     try:
-        return await _awaited(_handle, run)
+        return await _call(run.handler, run.tasks)
     except SystemExit as error:
         if not is_success(error):
             raise
         return None
 
 
-async def _awaited(call: Call, run: Run) -> Any:
-    """Like :func:`in_one_process`, for a call that is awaited."""
-    pid = forks.pid
-    try:
-        returned = await call(run)
-    except BaseException as error:
-        end_if_forked(pid, error)
-        raise
-    end_if_forked(pid)
-    return returned
-
-
 def load() -> None:
-    """Build the middlewares.
+    """Build the middlewares, around async handlers if there are any.
 
     Raises:
-        InvalidSetting: one cannot be imported, or its factory raised.
+        InvalidSetting: one cannot be imported, or its factory raised, or it is plain, and there are async handlers.
     """
     _chain()
-    _achain()
+    if registry.async_codes:
+        _achain()
 
 
 @cache
@@ -150,40 +137,16 @@ def _around(handle: Any, is_async: bool) -> Any:
 
 
 def _wrapped(middleware: Middleware, handle: Any, is_async: bool) -> Any:
-    """Return the middleware's call around ``handle``, adapted if it is of the other kind, as Django does for requests.
+    """Return the middleware's call around ``handle``; an async one is adapted to plain handlers, as Django does it.
 
     The attributes ``sync_capable`` and ``async_capable``, which Django's decorators ``sync_and_async_middleware`` and
     ``async_only_middleware`` set, say which kinds the middleware can be.
     """
     if is_async and not getattr(middleware, "async_capable", False):
-        return _in_a_thread(middleware, handle)
+        raise TypeError(PLAIN)
     if not is_async and not getattr(middleware, "sync_capable", True):
         return async_to_sync(_made(middleware, _as_coroutine(handle), True))
     return _made(middleware, handle, is_async)
-
-
-def _in_a_thread(middleware: Middleware, handle: AsyncCall) -> AsyncCall:
-    """Return the call of a plain middleware around an async one, which is not made once the run is cancelled."""
-
-    async def in_time(run: Run) -> Any:
-        if _cancelled.get().is_set():  # while the middleware kept its thread
-            raise asyncio.CancelledError
-        return await handle(run)
-
-    made = for_coroutines(_made(middleware, async_to_sync(in_time), False))
-
-    async def call(run: Run) -> Any:
-        _cancelled.set(cancelled := Event())
-        made_there = sync_to_async(made, thread_sensitive=False, executor=threads.get())
-        ended = asyncio.ensure_future(made_there(run))
-        try:
-            return await asyncio.shield(ended)
-        except asyncio.CancelledError:
-            cancelled.set()
-            ended.cancel()
-            return await ended
-
-    return call
 
 
 def _made(middleware: Middleware, handle: Any, is_async: bool) -> Any:

@@ -111,7 +111,13 @@ class Scheduling:
             InvalidTask, UnknownCode, TaskExists: as for ``add_task``.
             InvalidHandler: only instances of the class have a code; so for the methods below.
         """
-        return schedule(cls._own_code(), biz_num, when, biz_ext, **options)
+        try:
+            return schedule(cls._own_code(), biz_num, when, biz_ext, **options)
+        except TypeError as error:
+            if options.keys() <= ScheduleOptions.__annotations__.keys():
+                raise
+            known = ", ".join(ScheduleOptions.__annotations__)
+            raise TypeError(f"{error}: the arguments are biz_num, when, biz_ext (the data), {known}") from None
 
     @classmethod
     def cancel(cls, biz_num: BizNum, *, using: str | None = None) -> CancelResult:

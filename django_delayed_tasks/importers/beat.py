@@ -4,7 +4,7 @@ What a crontab means is asked of Celery itself: of the sets of minutes, hours an
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -74,22 +74,57 @@ def entries(path: str | None) -> Iterator[tuple[str, Callable[[], Entry]]]:
     rows = {row.name: row for row in model._default_manager.order_by("name")} if model else {}
     seconds = app.conf.beat_cron_starting_deadline if app else None
     deadline = None if seconds is None else timedelta(seconds=seconds)
-    yield from ((name, partial(of_row, row, deadline)) for name, row in rows.items())
-    yield from ((name, partial(of_configuration, configured[name], app)) for name in sorted({*configured} - {*rows}))
+    routers = _routers(app, path) if app else []
+    for name, row in rows.items():
+        yield name, partial(routed, partial(of_row, row, deadline), routers)
+    for name in sorted({*configured} - {*rows}):
+        yield name, partial(routed, partial(of_configuration, configured[name], app), routers)
 
 
 def _app(path: str | None) -> Any:
     """Return the Celery app at a path such as ``celery -A`` takes; else the current one, or one of the settings."""
-    from celery import Celery, current_app
+    from celery import current_app
     from celery.app.utils import find_app
 
     if path:
         return find_app(path)
     if current_app.conf.beat_schedule:
         return current_app
-    of_settings = Celery("importbeat", set_as_current=False)
-    of_settings.config_from_object(settings, namespace="CELERY")
+    of_settings = _app_of_settings()
     return of_settings if of_settings.conf.beat_schedule else current_app
+
+
+def _app_of_settings() -> Any:
+    from celery import Celery
+
+    app = Celery("importbeat", set_as_current=False)
+    app.config_from_object(settings, namespace="CELERY")
+    return app
+
+
+def _routers(app: Any, path: str | None) -> list[Any]:
+    """Return the routers of ``task_routes`` in their order; those of the settings if the app, not named, has none."""
+    from celery.app.routes import prepare
+
+    return list(prepare(app.conf.task_routes or (None if path else _app_of_settings().conf.task_routes)))
+
+
+def routed(read: Callable[[], Entry], routers: Sequence[Any]) -> Entry:
+    """Return the entry, with the queue of the first route for its task if it names none itself, as when beat sends it.
+
+    A mapping of names and patterns can be asked. Other routers decide for each message, and are not followed.
+    """
+    entry = read()
+    if entry.queue:
+        return entry
+    for router in routers:
+        if type(router).__name__ != "MapRoute":
+            name = getattr(router, "__qualname__", type(router).__qualname__)
+            return replace(entry, lost=(*entry.lost, _("the queue that the router %s chooses") % name))
+        if route := router(entry.task):
+            queue = route.pop("queue", None)
+            return replace(entry, queue=getattr(queue, "name", queue), lost=(*entry.lost, *sorted(route)))
+    return entry
 
 
 def of_row(row: Any, deadline: timedelta | None = None) -> Entry:

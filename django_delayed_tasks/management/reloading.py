@@ -1,12 +1,10 @@
-"""``starttask --reload``: Django's reloader around an executor, which stops gracefully before it starts again."""
+"""``starttask --reload``: Django's reloader around an executor, with signals passed on."""
 
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from threading import Event
 from types import FrameType
 
 from django.core.management.base import CommandError
@@ -18,13 +16,13 @@ CHANGED = 3
 """Exit code by which the child of Django's reloader asks to be started again."""
 
 
-def run_with_reloader(run: Callable[[StopSignals], int], patience: float) -> int:
+def run_with_reloader(run: Callable[[StopSignals], int]) -> int:
     """Call ``run(signals)`` in a child process, again after each change of the code; return the last exit code.
 
-    ``run`` has ``patience`` seconds to return after a signal or a change.
+    A change ends the child at once, as Django's ``runserver``.
     """
     if os.environ.get(autoreload.DJANGO_AUTORELOAD_ENV) == "true":
-        return _run_in_child(run, patience)
+        _run_in_child(run)
     return _restart_child()
 
 
@@ -54,61 +52,21 @@ def _restart_child() -> int:
     return 0 if code == CHANGED else code if code >= 0 else 128 - code
 
 
-class _Leaving(StopSignals):
-    """At the first signal, the main thread leaves Django's reloader as well."""
-
-    def stop(self, number: int) -> None:
-        leaves = self.number is None
-        super().stop(number)
-        if leaves:
-            sys.exit(0)
-
-
-def _run_in_child(run: Callable[[StopSignals], int], patience: float) -> int:
+def _run_in_child(run: Callable[[StopSignals], int]) -> None:
     # A terminal sends Ctrl-C to both processes, and the parent passes it on: the same signal again is ignored.
-    signals, has_begun, codes = _Leaving(doubling=2.0), Event(), SimpleQueue[int]()
+    signals = StopSignals(doubling=2.0)
 
     def run_in_thread() -> None:  # as Django requires
-        has_begun.set()
-        code = NOT_CLEAN
+        code, message = NOT_CLEAN, ""
         try:
             code = run(signals)
         except CommandError as error:
-            _exit(1, f"CommandError: {error}\n")
-        finally:
-            codes.put(code)
-        if code == RESTART:
-            _exit(CHANGED)
-        elif signals.number is None:  # it has ended by itself, as with --drain
-            _exit(code)
+            code, message = 1, f"CommandError: {error}\n"
+        finally:  # sys.exit would end only this thread
+            sys.stdout.flush()
+            sys.stderr.write(message)
+            sys.stderr.flush()
+            os._exit(CHANGED if code == RESTART else code)
 
     with signals.installed():
-        why = _watch(run_in_thread)
-        if why == CHANGED:
-            StopSignals.stop(signals, signal.SIGTERM)
-        code = _code_of(codes, patience) if has_begun.is_set() else 0
-    return CHANGED if why == CHANGED else code
-
-
-def _watch(main: Callable[[], None]) -> object:
-    """Return why the main thread has left Django's reloader: a code of ``sys.exit``."""
-    try:
-        autoreload.start_django(autoreload.get_reloader(), main)
-    except SystemExit as error:
-        return error.code
-    return CHANGED
-
-
-def _code_of(codes: "SimpleQueue[int]", patience: float) -> int:
-    try:
-        return codes.get(timeout=patience)
-    except Empty:
-        return NOT_CLEAN
-
-
-def _exit(code: int, message: str = "") -> None:
-    # sys.exit would end only this thread.
-    sys.stdout.flush()
-    sys.stderr.write(message)
-    sys.stderr.flush()
-    os._exit(code)
+        autoreload.start_django(autoreload.get_reloader(), run_in_thread)

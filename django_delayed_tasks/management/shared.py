@@ -12,7 +12,6 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
-from django_delayed_tasks.support.visible import visible, visible_lines
 
 
 def unapplied(alias: str) -> list[str]:
@@ -43,8 +42,8 @@ def text_of(error: Exception, using: str | None) -> str:
     # A database that cannot be reached is not asked a second time, which may take as long again.
     if isinstance(error, Error) and connections[alias].connection is not None:
         with suppress(Exception):  # such as of another app's migrations: the error itself is told
-            return migrate_first(alias) or visible_lines(str(error))
-    return visible_lines(str(error))
+            return migrate_first(alias) or str(error)
+    return str(error)
 
 
 def require_main_thread(command: str, instead: str) -> None:
@@ -76,15 +75,15 @@ def confirm(command: BaseCommand, question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CommandError(_("%s There is no terminal to ask on: pass --yes if that is intended.") % question)
-    command.stderr.write(_("%s [y/N] ") % visible(question), ending="")
+    command.stderr.write(_("%s [y/N] ") % question, ending="")
     command.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandError(_("nothing was changed"))
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return a line for each row, with its cells below those of the other rows; what is not seen has escapes."""
-    lines = [[visible(cell) for cell in row] for row in rows]
+    """Return a line for each row, with its cells below those of the other rows."""
+    lines = [list(row) for row in rows]
     widths = [max(map(places, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(map(padded, line, widths)).rstrip() for line in lines]
 

@@ -10,7 +10,6 @@ from rich.text import Text
 from django_delayed_tasks.management import status_texts
 from django_delayed_tasks.stats import Overview
 from django_delayed_tasks.stats.tables import Table, Tables
-from django_delayed_tasks.support.visible import visible
 
 STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -20,7 +19,7 @@ def drawn(seen: Overview, width: int | None = None) -> str:
     console = Console(file=StringIO(), force_terminal=True, width=width or Console().width, highlight=False)
     console.print(Text(status_texts.summary(seen), style="bold"))
     for problem in seen.problems:
-        text, advice = visible(problem.text), visible(problem.advice)
+        text, advice = problem.text, problem.advice
         console.print(Text(text, style=STYLES[problem.level]), Text(advice, style="dim"))
     for line, text in status_texts.forecasts(seen):
         console.print(Text(line, style="cyan"), Text(text))
@@ -34,5 +33,5 @@ def _drawn(table: Table) -> Drawn:
     style: Any = {"title_justify": "left", "title_style": "bold", "box": None, "pad_edge": False, "header_style": "dim"}
     drawn = Drawn(*status_texts.labels(table), title=table.title, **style)
     for row in status_texts.cells(table):
-        drawn.add_row(*(Text(visible(cell.line), style="bold red" if cell.kind == "alarm" else "") for cell in row))
+        drawn.add_row(*(Text(cell.line, style="bold red" if cell.kind == "alarm" else "") for cell in row))
     return drawn

@@ -12,7 +12,6 @@ from django_delayed_tasks.stats import Bar, Overview
 from django_delayed_tasks.stats.findings import bounded, tasks_text
 from django_delayed_tasks.stats.tables import Cell, Table, Tables
 from django_delayed_tasks.support.durations import MAX_LISTED, duration_text
-from django_delayed_tasks.support.visible import visible
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -21,7 +20,7 @@ LEVELS: Final = {"error": gettext_lazy("ERROR:"), "warning": gettext_lazy("WARNI
 
 def plain(seen: Overview) -> str:
     """Return everything as text without colors."""
-    parts = [summary(seen), *(visible(f"{LEVELS[one.level]} {one.text} {one.advice}") for one in seen.problems)]
+    parts = [summary(seen), *(f"{LEVELS[one.level]} {one.text} {one.advice}" for one in seen.problems)]
     parts += [f"{line} {text}".lstrip() if line.isspace() else f"{line} {text}" for line, text in forecasts(seen)]
     parts += [_drawn(table) for table in Tables(seen) if table.rows]
     return "\n".join(parts)

@@ -12,7 +12,6 @@ from django_delayed_tasks.executor.meter import Activity, Histogram
 from django_delayed_tasks.metrics import definitions
 from django_delayed_tasks.metrics.cluster import read_cluster
 from django_delayed_tasks.metrics.definitions import ACTIVE, COUNTED, SHARED, Kind, Source, read_counts
-from django_delayed_tasks.support.visible import visible
 
 KIND = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -74,7 +73,7 @@ def _family(metric: definitions.Metric[Source], source: Source) -> Metric:
     }
     family = kinds[metric.kind](metric.name, metric.text, labels=metric.labels)
     for names, value in metric.read(source):
-        labels = [visible(name) for name in names]
+        labels = list(names)
         if isinstance(value, Histogram):
             family.add_metric(labels, value.cumulative(), value.total)
         else:

@@ -21,7 +21,6 @@ from django_delayed_tasks.fields import (
 )
 from django_delayed_tasks.models.rollups import Overview, Statistic
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
-from django_delayed_tasks.support.visible import visible
 from django_delayed_tasks.triggers import MAX_TEXT
 
 __all__ = [
@@ -166,7 +165,7 @@ class Task(models.Model):
         return text
 
     def __str__(self) -> str:
-        return visible(f"{self.biz_code} {self.biz_num}")
+        return f"{self.biz_code} {self.biz_num}"
 
 
 class TaskRun(models.Model):
@@ -199,7 +198,7 @@ class TaskRun(models.Model):
         indexes = [models.Index(fields=["biz_code", "biz_num"], name="ddt_run_identity")]
 
     def __str__(self) -> str:
-        return visible(f"{self.biz_code} {self.biz_num} #{self.attempt}")
+        return f"{self.biz_code} {self.biz_num} #{self.attempt}"
 
 
 class Success(models.Model):
@@ -216,7 +215,7 @@ class Success(models.Model):
         constraints = [models.UniqueConstraint(fields=["biz_code", "biz_num"], name="ddt_success_identity")]
 
     def __str__(self) -> str:
-        return visible(f"{self.biz_code} {self.biz_num}")
+        return f"{self.biz_code} {self.biz_num}"
 
 
 class PausedQueue(models.Model):
@@ -230,7 +229,7 @@ class PausedQueue(models.Model):
         verbose_name_plural = _("queues")
 
     def __str__(self) -> str:
-        return visible(self.queue)
+        return self.queue
 
 
 class Recurrence(models.Model):
@@ -245,7 +244,7 @@ class Recurrence(models.Model):
         verbose_name_plural = _("recurrences")
 
     def __str__(self) -> str:
-        return visible(f"{self.biz_code}: {self.trigger_text}")
+        return f"{self.biz_code}: {self.trigger_text}"
 
 
 class Executor(models.Model):
@@ -281,7 +280,7 @@ class Executor(models.Model):
         indexes = [models.Index(fields=["alive", "expires_at"], name="ddt_executor_lease")]
 
     def __str__(self) -> str:
-        return visible(f"{self.name} ({self.host}, {self.pid})")
+        return f"{self.name} ({self.host}, {self.pid})"
 
 
 class Resource(models.Model):
@@ -317,7 +316,7 @@ class Resource(models.Model):
         indexes = [models.Index(fields=["pool", "enabled", "busy_before", "id"], name="ddt_resource_lease")]
 
     def __str__(self) -> str:
-        return visible(f"{self.pool} {self.name}")
+        return f"{self.pool} {self.name}"
 
 
 class Waiter(models.Model):
@@ -334,4 +333,4 @@ class Waiter(models.Model):
         indexes = [models.Index(fields=["pool", "name", "id"], name="ddt_waiter_queue")]
 
     def __str__(self) -> str:
-        return visible(f"{self.pool} {self.name} {self.pk}")
+        return f"{self.pool} {self.name} {self.pk}"

@@ -12,7 +12,6 @@ from django.utils.translation import gettext_lazy as _
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.fields import AnyJSONField, ExactCharField
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.support.visible import visible
 
 BOUNDS: Final = tuple(
     timedelta(seconds=seconds) for seconds in (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600)
@@ -59,7 +58,7 @@ class Statistic(models.Model):
         ]
 
     def __str__(self) -> str:
-        return visible(f"{self.biz_code} {self.start} {self.grain}")
+        return f"{self.biz_code} {self.start} {self.grain}"
 
 
 for _name in (*LATE, *TOOK):
@@ -79,4 +78,4 @@ class Overview(models.Model):
         verbose_name_plural = format_lazy(" {}", _("Overview"))
 
     def __str__(self) -> str:
-        return visible(self.name)
+        return self.name

@@ -112,7 +112,10 @@ def served_name_like(seen: Snapshot, queue: str) -> str | None:
 def _without_handler(seen: Snapshot) -> Iterator[Problem]:
     for code, is_of_function in codes_without_handler(seen).items():
         text = _("Tasks of the code “%s” wait, and no executor of their queue has a handler for it.") % code
-        advice = _("Deploy the handler to the executors, or cancel the tasks if the code is gone.")
+        advice = _(
+            "Deploy the handler, in task_handlers.py of an installed app or named in TASK_HANDLERS, and restart"
+            " starttask: its tasks run up to a minute later. If the code is gone, cancel the tasks."
+        )
         if is_of_function:
             advice = _(
                 "An executor's log says why it cannot be imported. If the function has moved to another module, import"

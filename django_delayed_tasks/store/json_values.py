@@ -3,8 +3,11 @@
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Set
+from datetime import date, time
 from typing import Any, NamedTuple
+
+from django.db.models import Model, QuerySet
 
 from django_delayed_tasks.store.sql.charsets import unstorable
 from django_delayed_tasks.support.redaction import MAX_DEPTH, shown
@@ -71,8 +74,23 @@ def _problem_of(part: Any) -> str | None:
         case list() | tuple() | None:
             return None
         case _:
-            return "is not JSON; convert it first, as with str()"
+            return f"is not JSON; {_cure_of(part)}"
     return None
+
+
+def _cure_of(part: Any) -> str:
+    match part:
+        case Model():
+            return "pass its pk"
+        case QuerySet():
+            return "pass a list of what the task needs, such as the pks"
+        case bytes() | bytearray():
+            return "pass a text, as with .decode()"
+        case Set() | Iterator():
+            return "convert it first, as with list()"
+        case date() | time():
+            return "pass its isoformat()"
+    return "convert it first, as with str()"
 
 
 def _problem_of_key(key: Any) -> str | None:

@@ -1,8 +1,7 @@
 """Characters that a reader does not see: controls, line separators, marks that turn text around or are not shown.
 
 In a name they could forge a line of a log, send a command to a terminal, or show another name than the one that is
-meant. So no new name may have them, and what is shown has escapes in their place: a row may be older, or written by
-SQL, and an error or the name of a host is not ours to choose.
+meant. So no new name may have them. The log has escapes in their place: what an error says is not ours to choose.
 """
 
 import json
@@ -21,9 +20,6 @@ _UNSEEN = (
 )
 _any = re.compile(f"[{_UNSEEN}]")
 _not_in_lines = re.compile(f"(?![\n\t])[{_UNSEEN}]")
-# Not the marks, joiners and soft hyphens, which translations have.
-_not_in_pages = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
-_MARKUP = re.compile(r"<(script|style|textarea)\b.*?</\1>|<[^>]*>", re.DOTALL)
 
 
 def unseen_in(text: str) -> str | None:
@@ -42,20 +38,9 @@ def visible_lines(text: str) -> str:
     return _not_in_lines.sub(_escape, text)
 
 
-def visible_page(html: str) -> str:
-    """Return a page with escapes in its text, but not in attributes, nor in what a form sends back."""
-    if not _not_in_pages.search(html):
-        return html
-    parts, at = [], 0
-    for markup in _MARKUP.finditer(html):
-        parts += [_not_in_pages.sub(_escape, html[at : markup.start()]), markup[0]]
-        at = markup.end()
-    return "".join([*parts, _not_in_pages.sub(_escape, html[at:])])
-
-
 def named(text: Any) -> SafeString:
-    """Return a name, or another text of a caller's, for a page: visible, and so that no letter turns others around."""
-    return format_html("<bdi>{}</bdi>", visible(str(text)))
+    """Return a name, or another text of a caller's, for a page, so that no letter of it turns others around."""
+    return format_html("<bdi>{}</bdi>", text)
 
 
 def _escape(found: re.Match[str]) -> str:

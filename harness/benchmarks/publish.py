@@ -22,6 +22,26 @@ PLOTS = {
 }
 """The plots below the summary, and what they show."""
 
+WORDS = {
+    "goal": "compares one measured value with a bound; a value with × is divided by that of the subject it is compared "
+    "with. Values are rounded for display, and compared before that",
+    "django-delayed-tasks": "in *compared with*, another variant of this library, such as one without a limit",
+    "lean pipeline": "a program of a hundred lines with only the statements that the work needs",
+    "raw SQL": "the statements alone, sent with the database's driver",
+    "drain": "executors run tasks that are all due when they start, until none is left",
+    "known ahead, added at once": "tasks that were added before they became due; tasks that another process adds, due "
+    "at once. Latenesses in the sentences above are rounded up",
+    "storm": "100,000 tasks become due within one second",
+    "for later": "tasks that are not due yet, on 1 or 50 levels; a level is a queue and priority with waiting tasks",
+    "agenda": "the query for the earliest time of each level, which comes before each claim",
+    "of what is allowed": "runs per second, divided by the number that the limit or the threads allow",
+    "neighbors": "tasks without a limit, added while a backlog waits for the named limit. The goal compares the 99th "
+    "percentile of their lateness with that of such tasks without a backlog",
+    "observed": "the rate with the named parts, divided by the rate with none",
+    "purge pinned": "an old snapshot keeps the database from clearing away finished rows",
+}
+"""The words of the table of goals that a reader cannot know, and what they mean."""
+
 
 def publish(figures: Figures, about: Mapping[str, Any], folder: Path = FOLDER) -> list[Path]:
     """The files that were written; ``results.json`` and ``results.md`` are among them."""
@@ -37,7 +57,7 @@ def publish(figures: Figures, about: Mapping[str, Any], folder: Path = FOLDER) -
 
 
 def page(figures: Figures, about: Mapping[str, Any]) -> str:
-    """Return the summary with its plots, both tables, and what they were measured on."""
+    """Return the summary with its plots, what it was measured on, the words of the tables, and the tables."""
     measured = {figure.case for figure in figures.values}
     goals = [goal for name in cases.NAMES if name in measured for goal in cases.case_of(name).GOALS]
     return "\n".join(
@@ -46,6 +66,7 @@ def page(figures: Figures, about: Mapping[str, Any]) -> str:
             *(paragraph for one in summary.sentences(figures, goals) for paragraph in (wrapped(one), "")),
             *(line for plot, alt in PLOTS.items() for line in (f"![{alt}]({plot}.svg)", "")),
             machine(about, figures), "",
+            "## Words", "", *(wrapped(f"- **{word}**: {meaning}.", "  ") for word, meaning in WORDS.items()), "",
             "## Goals", "", report.goals_table(goals, figures), "",
             "## Figures", "", report.figures_table(figures), "",
         ]
@@ -63,9 +84,9 @@ def machine(about: Mapping[str, Any], figures: Figures) -> str:
     return wrapped(text)
 
 
-def wrapped(text: str) -> str:
-    """Return a paragraph in lines of the width of the documentation."""
-    return textwrap.fill(text, 120, break_on_hyphens=False, break_long_words=False)
+def wrapped(text: str, indent: str = "") -> str:
+    """Return a paragraph in lines of the width of the documentation, all but the first with this indent."""
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
 def times_of(repeats: int) -> str:

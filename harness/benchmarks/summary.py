@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from math import ceil
+from operator import itemgetter
 
 from harness.benchmarks import plot_data
 from harness.benchmarks.figures import PRODUCT, Figure, Figures
 from harness.benchmarks.goals import Goal, measured
+from harness.benchmarks.plot_data import Line
 
 DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
 MISSED = "../explanation/performance.md#what-was-missed"
@@ -35,26 +37,32 @@ def early(figures: Figures) -> float:
     )
 
 
+def slowest_growth(figures: Figures) -> tuple[Line, float] | None:
+    """Return the backlog that slowed claims down most, and how many times as long one took at its greatest size."""
+    grown = [(line, line.ys[-1] / line.ys[0]) for line in plot_data.backlog_lines(figures)]
+    return max(grown, key=itemgetter(1), default=None)
+
+
 def sentences(figures: Figures, goals: Iterable[Goal]) -> Iterator[str]:
     """Yield a sentence on throughput, on lateness, on tasks that wait, and on the goals."""
     if drained := rates(figures):
         yield (
-            f"**Throughput.** One process ran {min(drained):,.0f} to {max(drained):,.0f} empty tasks a second, each "
-            "with a row in the history, next to the server on the same processors."
+            f"**Throughput.** One process ran {min(drained):,.0f} to {max(drained):,.0f} empty tasks a second, "
+            "which the history recorded, while the database server ran on the same processors."
         )
     if late := latest(figures, "known ahead"):
         added = latest(figures, "added at once")
-        others = f"; of those that another process added for at once, {added} ms" if added else ""
+        others = f", and 99 % of the tasks that were to run at once began at most {added} ms late" if added else ""
         yield (
-            f"**Lateness.** 99 % of the tasks that were known ahead began at most {late} ms late{others}; "
-            f"{early(figures):.0f} began early."
+            f"**Lateness.** On the slowest database, 99 % of the tasks that were added in advance began at most {late} "
+            f"ms late{others}; {early(figures):.0f} began early."
         )
-    if lines := plot_data.backlog_lines(figures):
-        few, many = (at([line.xs[end] for line in lines]) for end, at in ((0, min), (-1, max)))
+    if slowest := slowest_growth(figures):
+        line, growth = slowest
         yield (
-            f"**What waits.** To find and claim a hundred due tasks took at most "
-            f"{max(line.ys[-1] / line.ys[0] for line in lines):.2f} times as long with {many:,.0f} tasks that wait for "
-            f"later as with {few:,.0f}."
+            f"**What waits.** Finding and claiming a hundred due tasks took at most {growth:.2f} times as long with "
+            f"{line.xs[-1]:,.0f} tasks for later as with {line.xs[0]:,.0f}; that was on {line.label} ({line.ys[0]:.2f} "
+            f"and {line.ys[-1]:.2f} ms)."
         )
     if reached := measured(goals, figures):
         met = sum(goal.is_met(value) for goal, value in reached)

@@ -31,7 +31,6 @@ EXEMPT = (r"^\s*raise\b", r"def __repr__\b", r"def _forget\b")
 """What only broken servers reach, as in torture, and what only forked children do."""
 ELSEWHERE = {
     "store/notices/sqlite.py": {"_listeners": "a socket of another user, or one that is being closed"},
-    "store/sql/dialects/mysql.py": {"has_unread": "the tests use one driver"},
 }
 """Functions of which some statements are not reached, by file, and why."""
 

@@ -93,7 +93,8 @@ def slots_for_all() -> None:
 
 def dirty_threads() -> None:
     """Leave on connections what a run has left there, apart from open transactions."""
-    import_module(f"{STORE}.sql.leftovers").is_changed = lambda connection, usual: False  # type: ignore[attr-defined]
+    kept: Any = import_module(f"{STORE}.sql.kept_connections")
+    kept.is_as_new = lambda connection, wrappers: not kept.is_in_transaction(connection)
 
 
 def mangled_text() -> None:

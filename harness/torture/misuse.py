@@ -11,8 +11,6 @@ from typing import Any
 
 from django.db import connections, transaction
 
-from django_delayed_tasks.models import Task
-
 OF_ANOTHER = "of another run"
 """The text of the error in a run that meets what another one has left."""
 kept: list[Any] = []
@@ -33,19 +31,6 @@ def keep_generator(alias: str) -> None:
     generator = rows()
     next(generator)
     kept.append(generator)
-
-
-def keep_cursor(alias: str) -> None:
-    cursor = connections[alias].cursor()
-    cursor.execute("SELECT 1 UNION SELECT 2")
-    cursor.fetchone()
-    kept.append(cursor)
-
-
-def keep_rows(alias: str) -> None:
-    rows = Task.objects.using(alias).iterator(chunk_size=1)
-    kept.append(rows)
-    next(rows)
 
 
 def keep_wrapper(alias: str) -> None:
@@ -81,31 +66,6 @@ def leave_loop(alias: str) -> None:
     asyncio._set_running_loop(loop)
 
 
-def put_another(alias: str) -> None:
-    if hasattr(connections[alias], "is_another"):  # one that is hidden by a third would hold its locks for ever
-        return
-    connections[alias].ensure_connection()
-    kept.append(connections[alias])
-    del connections[alias]
-    another: Any = connections[alias]
-    another.is_another = True
-    transaction.set_autocommit(False, using=alias)
-
-
-def put_another_for_closed(alias: str) -> None:
-    if not connections[alias].in_atomic_block:
-        connections[alias].close()
-        del connections[alias]
-        transaction.set_autocommit(False, using=alias)
-
-
-def begin(alias: str) -> None:
-    """Begin a transaction without Django, in a run that is in none: MariaDB and MySQL would commit that one."""
-    if not connections[alias].in_atomic_block:
-        with connections[alias].cursor() as cursor:
-            cursor.execute("BEGIN")
-
-
 MISUSES: dict[str, Callable[[str], Any]] = {
     "enter": enter,
     "enter without savepoint": lambda alias: enter(alias, savepoint=False),
@@ -116,14 +76,9 @@ MISUSES: dict[str, Callable[[str], Any]] = {
     "set_rollback": lambda alias: transaction.set_rollback(True, using=alias),
     "close": lambda alias: connections[alias].close(),
     "close driver": close_driver,
-    "cursor": keep_cursor,
-    "rows": keep_rows,
     "wrapper": keep_wrapper,
     "capturing": keep_capturing,
     "bad hook": add_bad_hook,
-    "begin": begin,
-    "put another": put_another,
-    "put another for a closed one": put_another_for_closed,
     "loop": leave_loop,
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import override_settings
@@ -202,6 +203,29 @@ BIG = {f"field{number}": number for number in range(50)}
 def test_the_message_names_the_part_that_is_to_blame(db: None, value: Any, message: str) -> None:
     """Its first 80 characters would seldom show it."""
     assert refused(lambda: api.add_task(bad_task("biz_ext", value)), "biz_ext", value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("value", "cure"),
+    [
+        (Task(biz_code="a", biz_num="1"), "pass its pk"),
+        (Task.objects.none(), "pass a list of what the task needs, such as the pks"),
+        (b"a", "pass a text, as with .decode()"),
+        (bytearray(b"a"), "pass a text, as with .decode()"),
+        ({1, 2}, "convert it first, as with list()"),
+        (BIG.keys(), "convert it first, as with list()"),
+        (iter([1]), "convert it first, as with list()"),
+        (date(2031, 1, 1), "pass its isoformat()"),
+        (datetime(2031, 1, 1, tzinfo=UTC), "pass its isoformat()"),
+        (UUID(int=1), "convert it first, as with str()"),
+        (timedelta(1), "convert it first, as with str()"),
+        (object(), "convert it first, as with str()"),
+    ],
+)
+def test_the_message_says_how_to_convert_what_is_not_json(db: None, value: Any, cure: str) -> None:
+    data = {"a": [value]}
+    message = refused(lambda: api.add_task(bad_task("biz_ext", data)), "biz_ext", data)
+    assert message.endswith(f": is not JSON; {cure}")
 
 
 @override_settings(DELAYED_TASKS={"ALLOW_UNKNOWN_CODES": True, "REDACT": ["secrets", "price"]})

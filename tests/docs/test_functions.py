@@ -11,7 +11,7 @@ from unittest import mock
 import django
 import pytest
 
-from django_delayed_tasks import Interval, cancel_task
+from django_delayed_tasks import cancel_task
 from django_delayed_tasks.testing import run_due_tasks, run_until, scheduled_tasks
 from tests.docs.shown import shown
 
@@ -45,7 +45,7 @@ def codes() -> list[str]:
 @pytest.mark.skipif(django.VERSION < (6, 0), reason="the page is for Django 6")
 def test_functions(functions: ModuleType, settings: Any, django_capture_on_commit_callbacks: Any) -> None:
     orders = [SimpleNamespace(number=f"A-{number}", total=number) for number in range(3)]
-    with shown("how-to/django-tasks.md", functions, timedelta=timedelta, Interval=Interval) as page:
+    with shown("how-to/django-tasks.md", functions) as page:
         page.run(orders=orders, number="A-9", total=5)
         settings.TASKS = page["TASKS"]
         with django_capture_on_commit_callbacks(execute=True):

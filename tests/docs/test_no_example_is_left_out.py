@@ -9,7 +9,7 @@ from tests import pages
 from tests.docs.shown import shown
 from tests.pages import ROOT
 
-EXAMPLES = 140
+EXAMPLES = 142
 FOLLOWED = {
     "README.md": "test_docs_followed.py",
     "docs/tutorial/first-task.md": "test_docs_followed.py",

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -14,6 +15,8 @@ from django.db import connection, migrations
 from django.db.migrations.loader import MigrationLoader
 from django.db.utils import ConnectionHandler
 from django.test import RequestFactory
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import django_delayed_tasks
 from django_delayed_tasks import Task, TaskHandler, add_task, get_task_handlers
@@ -107,19 +110,37 @@ def test_hidden_secrets(settings: Any) -> None:
     assert redacted({"to": "ann", "Token": "secret"}) == {"to": "ann", "Token": "********"}
 
 
-def test_monitor(settings: Any) -> None:
+def test_monitor(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     know("count")
+    monkeypatch.setenv("METRICS_TOKEN", "secret")
     with shown("how-to/monitor.md") as page:
         page.run()
         [pattern] = page["urlpatterns"]
-        answer = pattern.callback(RequestFactory().get("/metrics"))
-        assert (answer.status_code, b"delayed_tasks_executors 0.0" in answer.content) == (200, True)
+        answers = [
+            pattern.callback(RequestFactory().get("/metrics", headers={"Authorization": sent}))
+            for sent in ("Bearer secret", "Bearer other", "")
+        ]
+        assert [answer.status_code for answer in answers] == [200, 403, 403]
+        assert b"delayed_tasks_executors 0.0" in answers[0].content
         page.run()
         settings.DELAYED_TASKS = page["DELAYED_TASKS"]
         add_task(Task(biz_code="count", biz_num=1))
         assert (len(run_due_tasks()), complaints()) == (1, [])
         page.run()
-    assert page["AllSpans"].spans_per_second == float("inf")
+        assert page["AllSpans"].spans_per_second == float("inf")
+        for kind in ("metric", "trace"):  # they send to a collector, and are not installed here
+            exporters = ModuleType(f"opentelemetry.exporter.otlp.proto.http.{kind}_exporter")
+            vars(exporters).update(OTLPMetricExporter=ConsoleMetricExporter, OTLPSpanExporter=InMemorySpanExporter)
+            monkeypatch.setitem(sys.modules, exporters.__name__, exporters)
+        page.run()
+    set_providers = mock.Mock()
+    monkeypatch.setattr(page["trace"], "set_tracer_provider", set_providers.of_traces)
+    monkeypatch.setattr(page["metrics"], "set_meter_provider", set_providers.of_metrics)
+    monkeypatch.setattr(sys.modules["shop"], "__file__", __file__, raising=False)
+    page["ShopConfig"]("shop", sys.modules["shop"]).ready()
+    assert [name for name, *_ in set_providers.mock_calls] == ["of_traces", "of_metrics"]
+    for _, [provider], _ in set_providers.mock_calls:
+        provider.shutdown()
 
 
 def test_operate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from django_delayed_tasks import Task, add_task
+from django_delayed_tasks import Task, TaskHandler, add_task, get_task_handlers
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.testing import declare_recurring, make_task, run_due_tasks, run_until, scheduled_tasks
@@ -37,7 +37,7 @@ def add(code: str, *numbers: str) -> None:
 
 def test_first_page() -> None:
     promotion = Promotion.objects.create(ends_at=timezone.now() + DAY)
-    with shown("index.md", Promotion=Promotion) as page:
+    with shown("index.md") as page:
         page.run()
     assert [run.get_outcome_display() for run in page["end_promotion"].runs("12")] == ["cancelled"]
     page["end_promotion"].schedule(promotion.pk, 3 * DAY)
@@ -50,18 +50,17 @@ def test_first_page() -> None:
 
 def test_cancel_and_reschedule() -> None:
     know("send-mail", "end-promotion")
-    noon = timezone.now() + 2 * DAY
-    with shown("how-to/cancel-and-reschedule.md", noon=noon, ten_o_clock=timezone.now() - HOUR) as page:
+    with shown("how-to/cancel-and-reschedule.md") as page:
         add("end-promotion", "2026-spring-1")
         page.run()
         assert waiting("end-promotion") == ["13"]
 
-        add("send-mail", "offer-77-1", "offer-78-1")
-        add_task(Task(biz_code="send-mail", biz_num="offer-78-2", when=timedelta(days=1)))
+        for number in ("offer-77-1", "offer-78-1", "offer-78-2"):
+            add_task(Task(biz_code="send-mail", biz_num=number, when=HOUR))
         Task._base_manager.filter(biz_num="offer-78-2").update(status=TaskStatus.FAILED, update_time=timezone.now())
         page.run()
         assert sorted(waiting("send-mail")) == ["offer-78-1", "offer-78-2"]
-        assert all(task.when > timezone.now() + DAY + 59 * MINUTE for task in scheduled_tasks("send-mail"))
+        assert all(task.when > timezone.now() + HOUR + 59 * MINUTE for task in scheduled_tasks("send-mail"))
         registry.clear()
         page.run()
 
@@ -141,6 +140,8 @@ def test_faq(monkeypatch: pytest.MonkeyPatch) -> None:
         page.run()
         assert waiting("cancel-unpaid-order") == [Order.objects.get().number]
         page.run()
+        page.run(CancelUnpaidOrder=type("CancelUnpaidOrder", (TaskHandler,), {"handle": lambda self, task: None}))
+    assert set(get_task_handlers()) == {"cancel-order", "cancel-unpaid-order"}
     run = page["InSchemaOfTask"](lambda run: [*schemas])
     numbers = (page["number_of"](17), "recurring")
     assert [run(SimpleNamespace(task=Task(biz_num=number))) for number in numbers] == [["berlin"], ["public"]]

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextvars import ContextVar
-from threading import Event, current_thread
+from threading import current_thread
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
@@ -17,15 +17,12 @@ from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import handler_of
 
 events: list[str] = []
-go_on = Event()
-"""What the middleware "held_up" waits for."""
 tenant: ContextVar[str] = ContextVar("tenant", default="none")
 
 
 def begin() -> None:
     """Forget what was noted before."""
     events.clear()
-    go_on.clear()
 
 
 def noting(name: str) -> Any:
@@ -82,19 +79,12 @@ def async_only(call: Any) -> Any:
     return acall
 
 
-def held_up(call: Any) -> Any:
-    def plain(run: Any) -> Any:
-        assert go_on.wait(60)
-        try:
-            return call(run)
-        finally:
-            events.append("left")
-
-    return plain
-
-
+@sync_and_async_middleware
 def instead(call: Any) -> Any:
-    return lambda run: Fail("closed")
+    async def acall(run: Any) -> Any:
+        return Fail("closed")
+
+    return acall if iscoroutinefunction(call) else lambda run: Fail("closed")
 
 
 def with_result(call: Any) -> Any:
@@ -105,11 +95,15 @@ def with_result(call: Any) -> Any:
     return changed
 
 
+@sync_and_async_middleware
 def raising(call: Any) -> Any:
     def refuse(run: Any) -> Any:
         raise ValueError("refused")
 
-    return refuse
+    async def arefuse(run: Any) -> Any:
+        raise ValueError("refused")
+
+    return arefuse if iscoroutinefunction(call) else refuse
 
 
 def writing(call: Any) -> Any:
@@ -121,6 +115,7 @@ def writing(call: Any) -> Any:
     return write
 
 
+@sync_and_async_middleware
 def unused(call: Any) -> Any:
     raise MiddlewareNotUsed
 

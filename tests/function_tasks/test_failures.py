@@ -2,11 +2,9 @@
 
 import logging
 from datetime import timedelta
-from threading import Event
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from django_delayed_tasks import CancelResult
@@ -21,8 +19,7 @@ from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.schedules.verbs import cancel
 from django_delayed_tasks.store.settling.reap import reap
 from tests.deaths import crash
-from tests.executor.coroutines import async_handler_of
-from tests.executor.parts import add, claim, drain, executing, registered
+from tests.executor.parts import claim, drain, executing, registered
 from tests.function_tasks import functions
 from tests.function_tasks.framework import (
     TaskResultStatus,
@@ -282,29 +279,3 @@ def test_django_logs_what_an_executor_does(caplog: pytest.LogCaptureFixture) -> 
     assert result.id in lines[-1].getMessage()
     assert lines[-1].exc_info
     assert lines[-1].exc_info[0] is ValueError
-
-
-def test_a_coroutine_function_that_has_returned_ends_at_a_stop(heard: list[Any]) -> None:
-    """Not twice: its end waits for the thread in which ``task_finished`` is sent."""
-    hangs, go_on = Event(), Event()
-
-    def hang() -> None:
-        hangs.set()
-        assert go_on.wait(60)
-
-    async def handle(task: Any) -> None:
-        await sync_to_async(hang)()
-
-    result: Any = functions.wait_on_the_loop.enqueue()
-    async_handler_of(handle)
-    with executing(threads=1) as executor:
-        assert functions.started.wait(60)
-        add()
-        assert hangs.wait(60)
-        functions.may_end.set()
-        wait_until(lambda: executor.awaited.loop.queries.stalled_for())
-        executor.stop(0.0)
-        go_on.set()
-    result.refresh()
-    assert (result.status, result.return_value) == (TaskResultStatus.SUCCESSFUL, "told")
-    assert [name for name, *_ in heard] == ["enqueued", "started", "finished"]

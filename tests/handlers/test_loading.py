@@ -91,6 +91,8 @@ def test_a_path_may_name_a_class_an_instance_or_a_decorated_function(
         ("no_such_package.Handler", ImportError, "no_such_package"),
         ("{package}.tasks.Missing", ImportError, "Missing"),
         ("no_dots", ImportError, "no_dots"),
+        ("{package}.tasks", InvalidHandler, r"a module; name a handler in it, as 'made_.*\.tasks\.send_mail'"),
+        ("django.test", InvalidHandler, r"a module; name a handler in it, as 'django\.test\.send_mail'"),
         ("{package}.broken.Handler", ZeroDivisionError, "division"),
         ("{package}.tasks.not_a_handler", InvalidHandler, "expected a TaskHandler.*not 7"),
         ("{package}.tasks.TaskHandler", InvalidHandler, "biz_code=''"),

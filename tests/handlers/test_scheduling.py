@@ -121,6 +121,8 @@ def test_an_unknown_option_is_an_error() -> None:
     register_task_handler(Promotion)
     with pytest.raises(TypeError, match=r"^schedule\(\) got an unexpected keyword argument 'if_exist'"):
         Promotion.schedule("p-1", if_exist="keep")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"'data'.*: the arguments are biz_num, when, biz_ext \(the data\), queue"):
+        Promotion.schedule("p-1", WHEN, data={"percent": 20})  # type: ignore[call-arg]
 
 
 @pytest.mark.django_db

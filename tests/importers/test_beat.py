@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Cron, Interval, clock
-from django_delayed_tasks.importers.beat import Entry, expression_of, of_row, recurrence_of
+from django_delayed_tasks.importers.beat import Entry, expression_of, of_row, recurrence_of, routed
 from django_delayed_tasks.importers.moving import NotMoved
 
 HOUR = timedelta(hours=1)
@@ -101,6 +101,35 @@ def test_a_crontab_with_a_clock_of_its_own_is_left_out() -> None:
 @pytest.mark.parametrize(("seconds", "grace"), [(120, 120), (0, None), (None, None)])
 def test_how_late_a_message_may_be_is_the_grace(seconds: int | None, grace: int | None) -> None:
     assert recurrence_of(at_night(expire_seconds=seconds)).trigger.grace == grace
+
+
+class MapRoute:  # named as Celery's
+    """The router of a mapping."""
+
+    def __init__(self, routes: dict[str, dict[str, Any]]) -> None:
+        self._routes = routes
+
+    def __call__(self, name: str) -> dict[str, Any] | None:
+        return dict(self._routes[name]) if name in self._routes else None
+
+
+def test_the_queue_is_that_of_the_first_route() -> None:
+    task = hourly().task
+    none, first, second = MapRoute({}), MapRoute({task: {"queue": "mail", "priority": 3}}), MapRoute({task: {}})
+    entry = routed(hourly, [none, first, second])
+    assert (entry.queue, entry.lost) == ("mail", ("priority",))
+    assert routed(hourly, []).queue is None
+    assert routed(lambda: hourly(queue="own"), [first]).queue == "own"
+
+
+def test_a_router_that_is_not_followed_is_named() -> None:
+    def by_size(*args: Any, **kwargs: Any) -> str:
+        raise AssertionError("it is not called")
+
+    entry = routed(hourly, [by_size, MapRoute({hourly().task: {"queue": "mail"}})])
+    assert entry.queue is None
+    assert len(entry.lost) == 1
+    assert entry.lost[0].startswith("the queue that the router test_a_router_that_is_not_followed_is_named.")
 
 
 def test_a_schedule_of_another_class_is_left_out() -> None:

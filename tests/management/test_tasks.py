@@ -16,7 +16,7 @@ from django_delayed_tasks import Interval
 from django_delayed_tasks.api import pause_queue, pause_task
 from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.management.tasks.output import local
-from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.executor.parts import add, claim, drain, handler_of, registered
@@ -212,8 +212,18 @@ def test_secrets_are_hidden(call: Call, settings: Any) -> None:
 def test_a_task_that_waits_has_no_executor(call: Call) -> None:
     add("1")
     assert "executor" not in call("tasks", "show", "code", "1").out
-    claim(registered())
-    assert "executor" in call("tasks", "show", "code", "1").out
+    assert json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["executor_name"] is None
+
+
+def test_show_names_the_executor_of_a_running_task(call: Call) -> None:
+    add("1")
+    executor = registered("web-7")
+    claim(executor)
+    assert re.search(r"^executor +web-7$", call("tasks", "show", "code", "1").out, re.MULTILINE)
+    shown = json.loads(call("tasks", "show", "code", "1", "--format", "json").out)
+    assert (shown["executor"], shown["executor_name"]) == (executor, "web-7")
+    Executor.objects.all().delete()
+    assert re.search(rf"^executor +{executor}$", call("tasks", "show", "code", "1").out, re.MULTILINE)
 
 
 def test_add(call: Call) -> None:
@@ -270,6 +280,22 @@ def test_cancel_asks_on_a_terminal(call: Call, monkeypatch: pytest.MonkeyPatch) 
     assert "1 task was cancelled" in called.out
     assert not Task.objects.exists()
     assert TaskRun.objects.get().outcome == RunOutcome.CANCELLED
+
+
+def test_cancel_says_which_tasks_are_still_running(call: Call) -> None:
+    stops = " running: {} asked to stop, and will not be run again.\n"
+    add("a-1")
+    claim(registered())
+    assert call("tasks", "cancel", "code", "a-1", "--yes").out == "1 task is" + stops.format("it was")
+    add("a-2")
+    claim(registered("other"))
+    for number in ("b-1", "b-2"):
+        add(number)
+    assert call("tasks", "cancel", "code", "--all", "--yes").out == (
+        "2 tasks were cancelled.\n2 tasks are" + stops.format("they were")
+    )
+    add("a-3")
+    assert call("tasks", "cancel", "code", "a-3", "--yes").out == "1 task was cancelled.\n"
 
 
 def test_cancel_many(call: Call) -> None:

@@ -1,5 +1,6 @@
 """``manage.py tasks``: wrong arguments, which end it with 2, and why no task was changed, which ends it with 3."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -34,7 +35,8 @@ def from_a_shell(
         (["list", "--code", "cod"], "no handler is registered for it"),
         (["list", "--limit", "0"], "limit=0: must be at least 1"),
         (["list", "--due-before", "soon"], "'soon': expected now, a span"),
-        (["add", "code", "1", "--data", "{"], "--data: Expecting property name"),
+        (["add", "code", "1", "--data", "{"], "--data: this is not JSON (Expecting property name"),
+        (["add", "code", "1", "--data", "hi"], """(char 0)); a text needs quotes: '"hi"'"""),
         (["add", "code", "1", "--trigger", "Never()"], "trigger"),
         (["add", "code", "1", "--when", "2030-02-31"], "--when: '2030-02-31': day "),
         (["reschedule", "code", "1"], "give either --when or --by"),
@@ -89,7 +91,7 @@ def test_why_no_task_was_changed(call: Call, failed: None, arguments: list[str],
 
 
 def test_a_task_that_changes_at_the_same_moment(call: Call, failed: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "change_each", lambda tasks, verb: 0)
+    monkeypatch.setattr(api, "change_each", lambda tasks, verb: Counter())
     assert call("tasks", "retry", "code", "1").err == "No task was changed: this one changed at the same moment.\n"
 
 

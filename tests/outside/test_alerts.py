@@ -41,7 +41,7 @@ CASES: Final = {
     ),
     "DelayedTasksReaped": Case(
         {'delayed_tasks_reaped_total{code="pay"}': "0 0 0 1x20"}, "1m", "2m", "warning",
-        "An executor died while it ran tasks of pay.", {"code": "pay"},
+        "An executor crashed while it ran tasks of pay.", {"code": "pay"},
     ),
     "DelayedTasksPoolExhausted": Case(
         {'delayed_tasks_pool_in_use{pool="proxies"}': "1 2x60", 'delayed_tasks_pool_size{pool="proxies"}': "2x60"},

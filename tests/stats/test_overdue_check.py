@@ -57,7 +57,7 @@ def test_an_executor_that_starts_is_not_told() -> None:
         assert told() == []
     with statements() as sent_otherwise:
         assert len(told()) == 1
-    assert len(sent) < len(sent_otherwise) / 2, "it does not look at the tables either: that could fail its start"
+    assert len(sent) < len(sent_otherwise), "it does not look for them either"
 
 
 @contextmanager
@@ -80,15 +80,17 @@ def test_tables_of_an_older_release_can_be_migrated() -> None:
     assert len(told()) == 1
 
 
-def test_any_other_error_is_raised() -> None:
+def test_any_other_error_is_reported() -> None:
     def broken(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         if "expires_at" in sql:
             raise OperationalError("disk I/O error")
         return execute(sql, params, many, context)
 
     late(600)
-    with connection.execute_wrapper(broken), pytest.raises(OperationalError, match="disk"):
-        told()
+    with connection.execute_wrapper(broken):
+        [message] = [message for message in checks.run_checks(databases=["default"]) if message.is_serious()]
+    assert message.id == "django_delayed_tasks.E009"
+    assert "disk I/O error" in message.msg
 
 
 def test_the_queue_that_was_probably_meant_is_named() -> None:

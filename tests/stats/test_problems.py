@@ -73,6 +73,11 @@ def test_a_code_that_waits_and_has_no_handler() -> None:
     executor(codes=["other"])
     late(by=timedelta(seconds=30))
     assert kinds() == [("code_without_handler", "error", CODE)]
+    [problem] = stats.problems()
+    assert problem.advice == (
+        "Deploy the handler, in task_handlers.py of an installed app or named in TASK_HANDLERS, and restart starttask:"
+        " its tasks run up to a minute later. If the code is gone, cancel the tasks."
+    )
     executor("web2", codes=[CODE])
     assert kinds() == []
 

@@ -1,9 +1,7 @@
 """The base classes of all admins: the tasks' database, its clock, and lists that do not count all rows."""
 
 import re
-from collections.abc import Callable
 from datetime import datetime
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from django.contrib import admin
@@ -22,7 +20,6 @@ from django_delayed_tasks.admin.lists.changelist import NOT_STORABLE, BoundedCha
 from django_delayed_tasks.admin.lists.columns import EMPTY, duration_text
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.store.sql.dialects import dialect_of
-from django_delayed_tasks.support.visible import visible_page
 
 M = TypeVar("M", bound=Model)
 
@@ -80,12 +77,6 @@ class DatabaseAdmin(ModelAdmin[M]):
         if any(field.name == name for field in self.opts.get_fields()):
             return name in self.lookups and kind in LOOKUP_KINDS
         return super().lookup_allowed(lookup, value, request)  # for example, the name of a filter
-
-    def get_urls(self) -> list[Any]:
-        patterns = super().get_urls()
-        for pattern in patterns:
-            pattern.callback = in_sight(pattern.callback)
-        return patterns
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> M | None:
         try:
@@ -146,25 +137,6 @@ class OnePageAdmin(ReadOnlyAdmin[M]):
             raise PermissionDenied
         name = f"{self.opts.app_label}_{self.opts.model_name}_changelist"
         return HttpResponseRedirect(reverse(f"{self.admin_site.name}:{name}"))
-
-
-def in_sight(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Return the view, on whose pages controls have escapes: names and errors may have any character."""
-
-    def show(response: Any) -> None:
-        if response.get("Content-Type", "").startswith("text/html") and not response.streaming:
-            response.content = visible_page(response.content.decode(response.charset))
-
-    @wraps(view)
-    def shown(*args: Any, **kwargs: Any) -> HttpResponse:
-        response: Any = view(*args, **kwargs)
-        if hasattr(response, "add_post_render_callback"):
-            response.add_post_render_callback(show)
-        else:
-            show(response)
-        return response  # type: ignore[no-any-return]
-
-    return shown
 
 
 def page_context(page: "admin.ModelAdmin[Any]", request: HttpRequest, title: str) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from django_delayed_tasks.support.durations import milliseconds_text
 from django_delayed_tasks.support.durations import number_text as number_text
 from django_delayed_tasks.support.redaction import redacted
 from django_delayed_tasks.support.visible import named as named
-from django_delayed_tasks.support.visible import visible, visible_lines
 
 EMPTY = "-"
 SHORT = 24
@@ -127,13 +126,12 @@ def member_badge(members: type[IntegerChoices], value: int) -> SafeString:
 
 def names_text(names: Any) -> str:
     """Return a list of names on one line; a value that is not a list is shown as it is."""
-    text = ", ".join(map(str, names)) if isinstance(names, list) else EMPTY if names is None else str(names)
-    return visible(text)
+    return ", ".join(map(str, names)) if isinstance(names, list) else EMPTY if names is None else str(names)
 
 
 def preformatted(text: str) -> SafeString | str:
     """Return a text, such as a traceback, preformatted and escaped."""
-    return format_html('<pre class="ddt-pre">{}</pre>', visible_lines(text)) if text else EMPTY
+    return format_html('<pre class="ddt-pre">{}</pre>', text) if text else EMPTY
 
 
 def pretty_json(value: Any) -> str:

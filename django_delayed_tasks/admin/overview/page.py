@@ -16,7 +16,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks import stats
-from django_delayed_tasks.admin.lists.base import OnePageAdmin, in_sight, page_context
+from django_delayed_tasks.admin.lists.base import OnePageAdmin, page_context
 from django_delayed_tasks.admin.overview import pictures, tiles
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Executor, Overview, PausedQueue, Resource, Task
@@ -43,7 +43,7 @@ class OverviewAdmin(OnePageAdmin[Overview]):
     def get_urls(self) -> Any:
         views = {"json": ("overview.json", self.json_view), "problems": ("problems/", self.problems_view)}
         more = [
-            path(address, self.admin_site.admin_view(in_sight(view)), name=f"django_delayed_tasks_overview_{name}")
+            path(address, self.admin_site.admin_view(view), name=f"django_delayed_tasks_overview_{name}")
             for name, (address, view) in views.items()
         ]
         return [*more, *super().get_urls()]

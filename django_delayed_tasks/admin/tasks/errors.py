@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
-from django_delayed_tasks.admin.lists.base import AdminMixin, in_sight, page_context
+from django_delayed_tasks.admin.lists.base import AdminMixin, page_context
 from django_delayed_tasks.admin.lists.filters import BY_ERROR, FOLDED, CodeFilter, snapshot_of
 from django_delayed_tasks.admin.lists.segments import BY_LEVEL, Order
 from django_delayed_tasks.conf import settings
@@ -144,7 +144,7 @@ class ErrorPages(AdminMixin):
     """The page with the failed tasks by their errors."""
 
     def get_urls(self) -> Any:
-        view = self.admin_site.admin_view(in_sight(self.errors_view))
+        view = self.admin_site.admin_view(self.errors_view)
         return [path("errors/", view, name=f"django_delayed_tasks_{BY_ERROR}"), *super().get_urls()]
 
     def errors_view(self, request: HttpRequest) -> HttpResponse:

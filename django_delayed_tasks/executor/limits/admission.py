@@ -99,7 +99,9 @@ class Admission:
             self.without_handler.add(task.biz_code)
             logger.warning(
                 "%s waits: neither this executor nor another one of the queue %r has a handler for %r; "
-                "its tasks are looked at again every minute", task, task.queue, task.biz_code,
+                "its tasks are looked at again every minute. A handler is found in task_handlers.py of an installed "
+                "app or by TASK_HANDLERS, and starttask has to be restarted after one is added",
+                task, task.queue, task.biz_code,
             )  # fmt: skip
         return False
 

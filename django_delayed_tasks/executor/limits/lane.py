@@ -6,7 +6,7 @@ from itertools import islice
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.limits.permits import PermitDecision, Permits
 from django_delayed_tasks.executor.limits.runs import LaneRuns
-from django_delayed_tasks.executor.limits.stock import ENOUGH, FEW_OF_KEYS, Stock
+from django_delayed_tasks.executor.limits.stock import ENOUGH, Stock
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -89,20 +89,17 @@ class Lane:
         now = clock.monotonic()
         self._passed = {claim: until for claim, until in self._passed.items() if until > now}
         many = (PORTION if self._is_futile else min(room, PORTION)) + len(self._passed)
-        of_key = limit + (FEW_OF_KEYS // len(freed) if self.hands_on and freed else 0) + len(self._passed)
-        return dict.fromkeys(freed, of_key) | dict.fromkeys(filter(serves, self.open), many)
+        return dict.fromkeys(freed, limit + len(self._passed)) | dict.fromkeys(filter(serves, self.open), many)
 
     @property
     def hands_on(self) -> bool:
-        """Whether a slot is all that its runs need, so that one can hand it on to the next."""
-        return self.handler.max_concurrent is not None and not self.handler.rate and not self.handler.pool
+        """Whether a slot is all that its runs need, and whichever is next may have it, so that a run can hand it on."""
+        handler = self.handler
+        return handler.max_concurrent is not None and not (handler.rate or handler.pool or handler.is_keyed)
 
     def to_stock(self, serves: Callable[[Place], bool]) -> dict[Place, int]:
-        """Return the places to read for tasks that are the next to get slots, as ``to_read``; none if there are enough.
-
-        Those of a key are read together with the tasks of the key that may start.
-        """
-        if not self._lacks_slots or self.handler.is_keyed or len(self.stock) >= ENOUGH // 2:
+        """Return the places to read for tasks that are to get slots next, as ``to_read``; none if there are enough."""
+        if not self._lacks_slots or len(self.stock) >= ENOUGH // 2:
             return {}
         return dict.fromkeys(filter(serves, self.open), ENOUGH + len(self._passed))
 

@@ -10,7 +10,7 @@ from django_delayed_tasks.executor import announcing, project
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lane import Lane
-from django_delayed_tasks.executor.limits.permits import Keyed, PermitDecision, Permits
+from django_delayed_tasks.executor.limits.permits import PermitDecision, Permits
 from django_delayed_tasks.executor.limits.room import LaneRoom
 from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.membership.lease import Lease
@@ -221,8 +221,6 @@ class Lanes:
         permitted = lane.permits.choose(keys, room)
         blocked = lane.to_move(found, permitted)
         lane.stock.reserve(task.claim for task in permitted.tasks)
-        if lane.handler.is_keyed:  # other tasks are read for the stock alone
-            self._fill(lane, [task for task in permitted.refused if task not in blocked], keys)
         chosen = ClaimChoice([*permitted.tasks, *ends], permitted.slots, permitted.tokens, lane.permits.period, blocked)
         written = self._written(executor, chosen)
         self._end([(task, ends[task]) for task in written.won if task in ends])
@@ -259,14 +257,13 @@ class Lanes:
             found = read_places(self._alias, self._lease.executor, places, self._admission.rescues_below)
             ends, keys = self._split_expired(lane, lane.without_passed(found))
             if not ends:  # which are noticed when a slot is free
-                self._fill(lane, list(keys), keys)
+                self._fill(lane, list(keys))
 
-    def _fill(self, lane: Lane, tasks: list[ClaimedTask], keys: Keyed) -> None:
+    def _fill(self, lane: Lane, tasks: list[ClaimedTask]) -> None:
         """Fill the stock of the lane; other executors prefer other tasks."""
-        if lane.hands_on and tasks and not self._options.ends_by_itself:
+        if tasks and not self._options.ends_by_itself:
             place, executors = self._peers.among(tasks[0].queue)
-            own = [task for task in tasks if task.id % executors == place]
-            lane.stock.fill((task, keys[task]) for task in own or tasks)
+            lane.stock.fill([task for task in tasks if task.id % executors == place] or tasks)
 
     def get(self, code: str) -> Lane | None:
         """Return the lane of a code. Thread-safe."""

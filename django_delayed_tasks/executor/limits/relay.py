@@ -94,7 +94,7 @@ class Relay:
             if lane is None or not (in_slot := lane.runs.in_slot(settlement.claim)):
                 continue
             left = room.setdefault(lane.code, self._lanes.room.of(lane.handler))
-            if left > 0 and (after := lane.stock.take(in_slot.key, partial(self._may_start, lane))):
+            if left > 0 and (after := lane.stock.take(partial(self._may_start, lane))):
                 found.append(HandOver(lane, settlement.claim, after, in_slot))
                 room[lane.code] = left - 1
         return found

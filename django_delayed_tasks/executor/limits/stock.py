@@ -11,8 +11,6 @@ from django_delayed_tasks.store.sql.fences import Claim
 
 ENOUGH: Final = 100
 """Tasks of the open lane that are read at once; fewer than half of them are too few."""
-FEW_OF_KEYS: Final = 8
-"""Blocked tasks that are read in addition to those that may start, of all keys together."""
 FRESH: Final = 0.5
 """Seconds for which tasks are kept: more urgent ones may have been added since they were read."""
 
@@ -22,22 +20,19 @@ class Stock:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._by_key: dict[str, tuple[float, deque[ClaimedTask]]] = {}
+        self._tasks: deque[ClaimedTask] = deque()
+        self._until = 0.0
         self._reserved: dict[Claim, float] = {}
 
     def __len__(self) -> int:
         with self._lock:
-            return sum(len(tasks) for _, tasks in self._by_key.values())
+            return len(self._tasks)
 
-    def fill(self, tasks: Iterable[tuple[ClaimedTask, str]]) -> None:
-        """Replace the tasks of these keys; the order is that in which they are to start."""
-        now = clock.monotonic()
+    def fill(self, tasks: Iterable[ClaimedTask]) -> None:
+        """Replace the tasks; the order is that in which they are to start."""
         with self._lock:
-            fresh: dict[str, tuple[float, deque[ClaimedTask]]] = {}
-            for task, key in tasks:
-                if task.claim not in self._reserved:
-                    fresh.setdefault(key, (now + FRESH, deque()))[1].append(task)
-            self._by_key = {key: kept for key, kept in self._by_key.items() if kept[0] > now} | fresh
+            self._tasks = deque(task for task in tasks if task.claim not in self._reserved)
+            self._until = clock.monotonic() + FRESH
 
     def reserve(self, claims: Iterable[Claim]) -> None:
         """Note claims that are being made elsewhere in this process: their tasks are not to be taken from here."""
@@ -57,21 +52,20 @@ class Stock:
             self._reserved = {claim: until for claim, until in self._reserved.items() if until > now}
             return set(self._reserved)
 
-    def take(self, key: str, may_start: Callable[[ClaimedTask], bool]) -> ClaimedTask | None:
-        """Remove and return the next task of the key; None if it may not start, so that no other overtakes it."""
+    def take(self, may_start: Callable[[ClaimedTask], bool]) -> ClaimedTask | None:
+        """Remove and return the next task; None if it may not start, so that no other overtakes it."""
         now = clock.monotonic()
         with self._lock:
-            until, tasks = self._by_key.get(key, (0.0, deque()))
-            while tasks and tasks[0].claim in self._reserved:
-                tasks.popleft()
-            if tasks and until > now and may_start(tasks[0]):
-                self._reserved[tasks[0].claim] = now + FRESH
-                return tasks.popleft()
-            self._by_key.pop(key, None)
+            while self._tasks and self._tasks[0].claim in self._reserved:
+                self._tasks.popleft()
+            if self._tasks and self._until > now and may_start(self._tasks[0]):
+                self._reserved[self._tasks[0].claim] = now + FRESH
+                return self._tasks.popleft()
+            self._tasks.clear()
         return None
 
     def clear(self) -> None:
         """Forget the tasks, and which claims are being made."""
         with self._lock:
-            self._by_key.clear()
+            self._tasks.clear()
             self._reserved.clear()

@@ -25,7 +25,6 @@ from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.schedules.find import count_due
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.durations import listed
-from django_delayed_tasks.support.visible import visible
 
 RESTART = 75
 """Exit code of a process that must be restarted, as when too many threads hang (EX_TEMPFAIL of sysexits.h)."""
@@ -203,7 +202,7 @@ def _run(
     if progress:
         progress.close()
         if codes := sorted(executor.admission.without_handler):
-            _say(stream, visible(_("Left to wait: due tasks without a handler (%s).") % listed(codes)))
+            _say(stream, _("Left to wait: due tasks without a handler (%s).") % listed(codes))
     elif is_clean and signals.number is not None:
         _say(stream, _("Stopped."))
     if executor.worn_out.is_set():

@@ -3,14 +3,15 @@
 import errno
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from math import inf
 from pathlib import Path
 from socket import AF_INET6, AF_UNIX, SHUT_RDWR, SOCK_STREAM, getaddrinfo, socket
 from socketserver import BaseServer, ThreadingMixIn, UnixStreamServer
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from django.db import connections
@@ -24,7 +25,7 @@ logger = Log(__name__)
 PATIENCE = 5.0
 """Seconds that a client may take to send its request and to read the answer, and a process to answer its supervisor."""
 MAX_CONNECTIONS = 16
-"""Connections at a time; a further one takes the place of the client that has been slow for longest."""
+"""Connections at a time; a further one is closed at once."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 PLAIN = "text/plain; charset=utf-8"
 JSON = "application/json"
@@ -99,23 +100,8 @@ class _BoundedMixIn(ThreadingMixIn):
     request_queue_size = 128
 
     def __init__(self, *args: Any) -> None:
-        self._lock = Lock()
-        self._since: dict[Any, float | None] = {}  # the oldest first; None while the page is made
+        self.deadlines: dict[Any, float] = {}
         super().__init__(*args)
-
-    @contextmanager
-    def not_the_client(self, connection: Any) -> Iterator[None]:
-        """In this block the page is made: how long it takes is not up to the client."""
-        self._set(connection, None)
-        try:
-            yield
-        finally:
-            self._set(connection, clock.monotonic())
-
-    def _set(self, connection: Any, since: float | None) -> None:
-        with self._lock:
-            if connection in self._since:  # otherwise it was cut off meanwhile
-                self._since[connection] = since
 
     def get_request(self) -> Any:
         try:
@@ -126,34 +112,23 @@ class _BoundedMixIn(ThreadingMixIn):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread, unless there are too many whose pages are being made."""
-        with self._lock:
-            slow = [one for one, since in self._since.items() if since is not None]
-            if len(self._since) >= MAX_CONNECTIONS and slow:
-                self._cut_off(slow[0])
-            is_full = len(self._since) >= MAX_CONNECTIONS
-            if not is_full:
-                self._since[request] = clock.monotonic()
-        if is_full:
+        """Serve a connection in a thread, unless there are too many."""
+        if len(self.deadlines) >= MAX_CONNECTIONS:
             self.shutdown_request(request)
         else:
+            self.deadlines[request] = clock.monotonic() + PATIENCE
             super().process_request(request, client_address)
 
     def service_actions(self) -> None:
         """Cut off clients that are too slow; called several times a second."""
-        with self._lock:
-            until = clock.monotonic() - PATIENCE
-            for slow in [one for one, since in self._since.items() if since is not None and since < until]:
-                self._cut_off(slow)
-
-    def _cut_off(self, connection: Any) -> None:
-        del self._since[connection]
-        with suppress(OSError):
-            connection.shutdown(SHUT_RDWR)  # its thread closes it
+        now = clock.monotonic()
+        for request, deadline in list(self.deadlines.items()):
+            if deadline < now:
+                with suppress(OSError):
+                    request.shutdown(SHUT_RDWR)  # its thread closes it
 
     def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._since.pop(request, None)
+        self.deadlines.pop(request, None)
         super().shutdown_request(request)  # type: ignore[misc]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -184,8 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
         return "django-delayed-tasks"
 
     def do_GET(self) -> None:
-        with self.server.not_the_client(self.connection):
-            page = self._page()
+        self.server.deadlines[self.connection] = inf  # how long the page takes is not up to the client
+        page = self._page()
         with suppress(ConnectionError):  # who asked may not have waited for the answer
             self._send(page)
 

@@ -32,8 +32,6 @@ GRACE: Final = 1.0
 BLOCKED: Final = 0.25
 """Seconds after which a loop that does not answer is blocked. The watchdog asks five times a second, so a handler that
 blocks the loop for 0.6 seconds is always seen."""
-MAX_QUERY: Final = 5.0
-"""Seconds after which a call in the thread for queries no longer holds up the others: another thread makes those."""
 COMPLAIN_EVERY: Final = 60.0
 """Seconds between two warnings about the same code."""
 
@@ -44,7 +42,6 @@ class AwaitedRuns:
     def __init__(self, options: ExecutorOptions, held: Held) -> None:
         self._held = held
         self.loop = EventLoop(options.database)
-        self._max_lost = options.max_lost_threads
         self._alias = options.database
         self._name = options.name
         self._reconnecting = asyncio.Lock()
@@ -148,22 +145,13 @@ class AwaitedRuns:
             task.cancel()
 
     def watch(self) -> None:
-        """Cancel the runs whose claims are lost; see to what blocks the loop, or the thread for queries."""
+        """Cancel the runs whose claims are lost; warn of a run that blocks the loop."""
         if not self.loop.is_running or not self._performer:
             return
         for running in self.current():
             if running.interrupted is None and self._performer.claims_are_gone(running):
                 self.cancel(running, ClaimLost(f"{running}: the claim is gone"))
         self._look_for_block()
-        self._replace_stuck_queries(MAX_QUERY)
-
-    def _replace_stuck_queries(self, seconds: float) -> None:
-        for stuck in self.loop.queries.replace_stuck(seconds, self._max_lost):
-            logger.warning(
-                "%s keeps the thread for queries, for %.1f s so far; another thread makes the queries of other runs:"
-                " call what takes long with asyncio.to_thread\n%s",
-                stuck.who, stuck.seconds, stuck.stack,
-            )  # fmt: skip
 
     def _look_for_block(self) -> None:
         seconds = self.loop.seconds_blocked()
@@ -210,7 +198,6 @@ class AwaitedRuns:
             logger.warning("cancelling %s that did not end in time, such as %s", runs, left[0].with_age)
         for running in left:
             self._cancel(running, end)
-        self._replace_stuck_queries(0.0)  # runs that have returned need it to end
         await self._wait(GRACE)
 
     async def _wait(self, timeout: float) -> None:

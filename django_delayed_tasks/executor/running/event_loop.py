@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
@@ -14,9 +13,6 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, stack_of
-from django_delayed_tasks.handlers import middleware
-from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.forks import end_if_forked
 from django_delayed_tasks.support.logs import Log
 
 Ts = TypeVarTuple("Ts")
@@ -29,7 +25,6 @@ class EventLoop:
 
     ``sync_to_async``, and with it Django's async queries, uses one thread for all coroutines, whose connections stay
     open from one query to the next. ``asyncio.to_thread``, and ``sync_to_async(thread_sensitive=False)``, use others.
-    Plain middlewares keep a thread for as long as a run takes, which may wait for any of these: they have their own.
     """
 
     def __init__(self, alias: str) -> None:
@@ -39,7 +34,6 @@ class EventLoop:
         self._thread: Thread | None = None
         self.queries = KeptThreads("coroutines' queries", alias, 1)
         self._others = KeptThreads("coroutines' threads", alias, min(32, (os.cpu_count() or 1) + 4))
-        self._middlewares = KeptThreads("coroutines' middlewares", alias, sys.maxsize)
         self._sensitive = ThreadSensitiveContext()
         self._asked: float | None = None
         self._is_stopping = False
@@ -56,8 +50,6 @@ class EventLoop:
                 # What asgiref does with ThreadSensitiveContext(executor=...), which its older releases do not have.
                 SyncToAsync.context_to_thread_executor[self._sensitive] = self.queries
                 self._loop = asyncio.new_event_loop()
-                with suppress(AttributeError):  # of a loop that is no Python class
-                    _end_forked_children(self._loop)
                 self._loop.set_default_executor(self._others)
                 self._thread = Thread(target=self._repeat, args=[self._loop], name="event loop", daemon=True)
                 self._thread.start()
@@ -74,7 +66,6 @@ class EventLoop:
     def _context(self, who: object) -> Context:
         context = project.context_of(who)
         context.run(SyncToAsync.thread_sensitive_context.set, self._sensitive)
-        context.run(middleware.threads.set, self._middlewares)
         return context
 
     def _repeat(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -121,33 +112,5 @@ class EventLoop:
         with suppress(RuntimeError):  # it is closed
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout)
-        self._middlewares.finish(timeout)
         self.queries.finish(timeout)
         self._others.finish(timeout)
-
-
-def _end_forked_children(loop: Any) -> None:
-    """Let a child that a coroutine has forked end at the coroutine's next await, and not run all others, too."""
-    usual = loop.call_soon
-
-    def call_soon(callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
-        return usual(_step, callback, *args, context=context)
-
-    loop.call_soon = call_soon
-
-
-def _step(callback: Callable[..., object], *args: Any) -> None:
-    """Like :func:`in_one_process`, for a step of a coroutine.
-
-    From Python 3.14 on, such a step ends with RuntimeError in a child, where no loop runs; what it raised is the
-    context of that.
-    """
-    pid = forks.pid
-    try:
-        callback(*args)
-    except BaseException as error:
-        is_of_step = isinstance(error, RuntimeError) and str(error).endswith("is not the running loop")
-        end_if_forked(pid, error.__context__ if is_of_step else error)
-        raise
-    if forks.pid != pid:
-        end_if_forked(pid)

@@ -74,13 +74,10 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: i
 
 def _call(handler: TaskHandler, tasks: Batch) -> Any:
     """Call the handler; an atomic one is inside a transaction, and that as a whole is a call of the project's code."""
-    return _called(handler, tasks) if handler.atomic else project.step(tasks[0], _called, handler, tasks)
-
-
-def _called(handler: TaskHandler, tasks: Batch) -> Any:
-    """Call the handler; what it has left open is lost, so that it has failed."""
+    if not handler.atomic:
+        return project.work(tasks[0], middleware.call, handler, tasks)
     returned = middleware.call(handler, tasks)
-    kept_connections.refuse_left_open(tasks[0].alias if handler.atomic else None)
+    kept_connections.refuse_left_open(but=tasks[0].alias)
     return returned
 
 

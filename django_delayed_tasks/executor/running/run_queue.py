@@ -10,7 +10,6 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Event, Lock
-from typing import NamedTuple
 
 from django_delayed_tasks.clock import monotonic
 from django_delayed_tasks.executor.held import Held
@@ -39,15 +38,8 @@ class BrokenBatches:
         return isinstance(task, ClaimedTask) and self._until.get(task.id, 0.0) > monotonic()
 
 
-class Waiting(NamedTuple):
-    """A batch that waits; ``number`` counts those that were queued before it."""
-
-    number: int
-    batch: Batch
-
-    @property
-    def priority(self) -> int:
-        return self.batch[0].priority
+Waiting = tuple[int, Batch]
+"""A batch that waits, after the number of batches that were queued before it; plain, as one is made for each run."""
 
 
 class RunQueue:
@@ -114,7 +106,7 @@ class RunQueue:
                         self._held.await_batch([task.claim for task in batch])
                         self._awaited.put(batch)
                     else:
-                        line.append(Waiting(next(self._numbers), batch))
+                        line.append((next(self._numbers), batch))
                         self._tickets.put(True)
                 return
         for batch in batches:
@@ -130,19 +122,19 @@ class RunQueue:
         """Remove and return the batch whose turn it is; there is one for each ticket."""
         while True:
             try:
-                return (self._next_line() if self._permitted else self._batches).popleft().batch
+                return (self._next_line() if self._permitted else self._batches).popleft()[1]
             except IndexError:  # another thread has just taken the last one of the line
                 continue
 
     def _next_line(self) -> deque[Waiting]:
         if self._batches:
-            others, permitted = self._batches[0], self._permitted[0]
-            if permitted.priority == others.priority:
+            (number, others), (number_permitted, permitted) = self._batches[0], self._permitted[0]
+            priority, priority_permitted = others[0].priority, permitted[0].priority
+            if priority_permitted == priority:
                 self._is_turn_of_permitted = not self._is_turn_of_permitted
             else:
                 # Otherwise a flow of others would hold up the permits, and the lanes, which claim few ahead.
-                was_first = permitted.number < others.number
-                self._is_turn_of_permitted = permitted.priority > others.priority or was_first
+                self._is_turn_of_permitted = priority_permitted > priority or number_permitted < number
             if not self._is_turn_of_permitted:
                 return self._batches
         return self._permitted

@@ -56,10 +56,10 @@ class Performer:
 
         A handler that has begun may have had effects outside of the database: so it is not called without.
         """
-        if thread.own.connection.connection is None and (error := kept_connections.failure_to_open(self._alias)):
+        if thread.own.connection.connection is None and (error := thread.own.failure_to_open()):
             self._await_connection(thread, error, self.released(running))
         else:
-            project.call(running, self.perform, running)
+            project.within(running, self.perform, running)
 
     def perform(self, running: CurrentRun) -> None:
         """Run a task or a batch, if it may still start here, and note how it ended."""
@@ -101,7 +101,7 @@ class Performer:
             backoff = Backoff()
             self._held.connecting.begin(thread.name, error)
             while not self._queue.closed.wait(backoff.failed()):
-                if kept_connections.failure_to_open(self._alias) is None:
+                if thread.own.failure_to_open() is None:
                     self._held.connecting.end(thread.name)
                     break
         self.give_back(lent)

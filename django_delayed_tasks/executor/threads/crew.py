@@ -7,8 +7,6 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.forks import end_if_forked, in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -45,8 +43,6 @@ class Jobs(SimpleQueue[J | None], Generic[J]):
 class CrewThread(Thread, Generic[J]):
     """One thread of a crew: it does one job after the other, on connections of its own.
 
-    A child that a job has forked ends where the job ends.
-
     Attributes:
         own: its connections.
         job: the job that it does now; None while it has none.
@@ -75,32 +71,28 @@ class CrewThread(Thread, Generic[J]):
         return 0.0 if self.job is None else clock.monotonic() - self.began
 
     def run(self) -> None:
-        crew, pid = self._crew, forks.pid
-        with kept_connections.of_thread(crew.alias, crew.is_shared) as own:
+        crew = self._crew
+        with kept_connections.of_thread(crew.alias) as own:
             self.own = own
             if crew.connects_first:
-                self._connect(own)
+                self._connect()
             self._ended = clock.monotonic()
             while (job := crew.jobs.get()) is not None:
                 self.began, self.job = clock.monotonic(), job
                 try:
-                    if (was_idle := self.began - self._ended > IDLE) or own.losses != kept_connections.losses:
-                        own.refresh(was_idle)
+                    own.refresh(was_idle=self.began - self._ended > IDLE)
                     crew.do(self, job)
-                    if forks.pid != pid:
-                        end_if_forked(pid)
                 except BaseException as error:
-                    end_if_forked(pid, error)
                     self._lose(job, error)
                 job = None  # the next get() would keep its exception, and what the frames of the traceback hold
                 if not self.rest():
                     return
         crew.jobs.end()  # for the next thread
 
-    def _connect(self, own: kept_connections.OfThread) -> None:
+    def _connect(self) -> None:
         """Open the connection, so that the first job need not wait for it; if that fails, the job tries again."""
         try:
-            in_one_process(own.open)
+            self.own.failure_to_open()
         except BaseException:  # of a receiver of connection_created
             logger.exception("%s cannot connect", self.name)
 
@@ -132,7 +124,6 @@ class Crew(Generic[J]):
         jobs: the queue.
         do: called with the thread and its job; ``str(job)`` names it in the log.
         lose: called with a job in or around which an error was raised.
-        is_shared: whether several coroutines use the connections in turn.
         connects_first: whether a thread opens its connection as it starts, and not when a job uses it.
     """
 
@@ -144,7 +135,6 @@ class Crew(Generic[J]):
         do: Callable[[CrewThread[J], J], None],
         lose: Callable[[J, BaseException], None] = lambda job, error: None,
         size: int = 1,
-        is_shared: bool = False,
         connects_first: bool = False,
     ) -> None:
         self.alias = alias
@@ -152,7 +142,6 @@ class Crew(Generic[J]):
         self.do = do
         self.lose = lose
         self.size = size
-        self.is_shared = is_shared
         self.connects_first = connects_first
         self.threads: list[CrewThread[J]] = []
         self._name = name

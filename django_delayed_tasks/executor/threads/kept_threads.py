@@ -27,14 +27,6 @@ class Call(NamedTuple):
         return str(self.who)
 
 
-class StuckCall(NamedTuple):
-    """A call that has kept its thread for ``seconds``: the run that it belongs to, and where it is."""
-
-    who: object
-    seconds: float
-    stack: str
-
-
 class KeptThreads(ThreadPoolExecutor):
     """Up to ``size`` threads, started when needed, whose connections are treated as those of worker threads are.
 
@@ -44,7 +36,7 @@ class KeptThreads(ThreadPoolExecutor):
 
     def __init__(self, name: str, alias: str, size: int) -> None:
         self._calls: Jobs[Call] = Jobs()
-        self._crew = Crew(name, alias, self._calls, self._make, _fail, size, is_shared=True)
+        self._crew = Crew(name, alias, self._calls, self._make, _fail, size)
         self._idle = Semaphore(0)
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
@@ -63,8 +55,7 @@ class KeptThreads(ThreadPoolExecutor):
                 call.future.set_exception(error)
             else:
                 call.future.set_result(result)
-        if not thread.is_given_up:
-            self._idle.release()
+        self._idle.release()
 
     def stalled_for(self) -> float:
         """Return for how many seconds calls have waited because each thread is busy with one; 0 if none waits."""
@@ -72,21 +63,6 @@ class KeptThreads(ThreadPoolExecutor):
         if self._calls.empty() or len(threads) < self._crew.size:
             return 0.0
         return min(thread.busy_for() for thread in threads)
-
-    def replace_stuck(self, seconds: float, most: int) -> list[StuckCall]:
-        """Give up the threads that have been busy with one call for ``seconds``, if calls wait for a thread.
-
-        Return what these threads do. No more than ``most`` threads are given up at the same time.
-        """
-        if self.stalled_for() < seconds or self._calls.empty():
-            return []
-        stuck = []
-        for thread, call in self._crew.busy()[: max(0, most - len(self._crew.lost()))]:
-            found = StuckCall(call.who, thread.busy_for(), stack_of(thread))
-            if self._crew.give_up(thread, call):
-                stuck.append(found)
-                self._crew.add()
-        return stuck
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads after the calls that wait, and close their connections; a call that hangs is left behind."""

@@ -7,7 +7,6 @@ from threading import Event, Thread
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.transactions import give_up_connection
-from django_delayed_tasks.support.forks import in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -107,7 +106,7 @@ class Loop:
     def _attempt(self) -> float:
         self._began = clock.monotonic()
         try:
-            seconds = in_one_process(self._iterate)
+            seconds = self._iterate()
         except BaseException as error:
             seconds = self._failed(error)
         else:

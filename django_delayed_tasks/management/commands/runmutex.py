@@ -14,7 +14,6 @@ from django_delayed_tasks.leases import Mutex, mutex
 from django_delayed_tasks.management.guarded import LOST, GuardedCommand
 from django_delayed_tasks.management.shared import refuse_unknown, require_main_thread, text_of
 from django_delayed_tasks.management.streams import SteadyCommand
-from django_delayed_tasks.support.visible import visible_lines
 
 
 class Command(SteadyCommand):
@@ -59,7 +58,7 @@ class Command(SteadyCommand):
         try:
             code = self._run(given, command)
         except ResourceUnavailable as error:
-            self.stderr.write(visible_lines(str(error)))
+            self.stderr.write(str(error))
             sys.exit(75)
         except (InvalidTask, DatabaseError) as error:
             raise CommandError(text_of(error, alias)) from None
@@ -83,4 +82,4 @@ class Command(SteadyCommand):
             guard.__exit__(None, None, None)
         except Error as error:
             text = _("mutex %(name)r could not be given back; it is free after its ttl: %(error)s")
-            self.stderr.write(visible_lines(text % {"name": guard.name, "error": error}))
+            self.stderr.write(text % {"name": guard.name, "error": error})

@@ -29,7 +29,6 @@ from django_delayed_tasks.management.reloading import run_with_reloader
 from django_delayed_tasks.management.shared import migrate_first, padded, refuse_unknown, require_main_thread
 from django_delayed_tasks.management.streams import SteadyCommand
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.support.visible import visible_lines
 
 MAX_PROCESSES = 1000
 """Executors of one supervisor: more of them are a mistake, and would take all memory."""
@@ -95,9 +94,9 @@ class Command(SteadyCommand):
                 self._check(options.database)
         except Error as error:
             text = _("database %(alias)r cannot be reached: %(error)s")
-            raise CommandError(visible_lines(text % {"alias": options.database, "error": error})) from None
+            raise CommandError(text % {"alias": options.database, "error": error}) from None
         if given["reload"]:
-            code = run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
+            code = run_with_reloader(lambda signals: self._run_one(options, signals))
         else:
             code = self._run(options, given["processes"])
         if code:
@@ -114,7 +113,7 @@ class Command(SteadyCommand):
         try:
             return from_settings(**chosen)
         except InvalidSetting as error:
-            raise CommandError(visible_lines(str(error))) from None
+            raise CommandError(str(error)) from None
 
     def _check(self, alias: str) -> None:
         shown = self.stderr
@@ -131,7 +130,7 @@ class Command(SteadyCommand):
         try:
             refuse_if_no_executor_can_work(alias)
         except TaskException as error:
-            raise CommandError(visible_lines(str(error))) from None
+            raise CommandError(str(error)) from None
         if missing := migrate_first(alias):
             raise CommandError(missing)
 
@@ -148,7 +147,7 @@ class Command(SteadyCommand):
             with kept_connections.outside_of_pools():  # the reloader calls this in another thread
                 return run_executor(options, self._out, signals, partial(self._ready, options.name), self._answering)
         except (TaskException, Error, ValueError, OSError) as error:
-            raise CommandError(visible_lines(str(error))) from None
+            raise CommandError(str(error)) from None
 
     def _answering(self, executor: ProbeTarget) -> AbstractContextManager[None]:
         return probing.answering(self._probes, executor)
@@ -163,7 +162,7 @@ class Command(SteadyCommand):
             with StopSignals().installed() as signals, probing.answering_for(self._probes, supervisor):
                 return supervisor.run(signals)
         except (TaskException, OSError) as error:
-            raise CommandError(visible_lines(str(error))) from None
+            raise CommandError(str(error)) from None
 
     def _banner(self, options: ExecutorOptions) -> None:
         connection = connections[options.database]

@@ -22,7 +22,6 @@ from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.runs import rates_of
 from django_delayed_tasks.stats.snapshot import Snapshot, serves, take_snapshot
 from django_delayed_tasks.support.durations import duration_text
-from django_delayed_tasks.support.visible import visible, visible_lines
 
 MAX_QUEUES = 3
 """The most queues, or codes, that are named for each problem: it is one line."""
@@ -66,13 +65,13 @@ class Command(SteadyCommand):
             for queue in unnamed(database(given["database"]), given["queue"] or ()):
                 self.stderr.write(_("No task, handler or executor names the queue %r: is it spelled right?") % queue)
         except TaskException as error:
-            raise CommandError(visible_lines(str(error))) from None
+            raise CommandError(str(error)) from None
         except Error as error:
             problem = text_of(error, given["database"]).partition("\n")[0] or type(error).__name__
             why = _("the database cannot be asked: %s") % problem
-            self.stdout.write(visible(f"UNKNOWN: {why}"))
+            self.stdout.write(f"UNKNOWN: {why}")
             sys.exit(3)
-        self.stdout.write(visible(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {', '.join(good)}"))
+        self.stdout.write(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {', '.join(good)}")
         if wrong:
             sys.exit(1)
 

@@ -2,6 +2,7 @@
 
 import sys
 from argparse import ArgumentParser
+from collections import Counter
 from datetime import datetime
 from typing import Any, Final
 
@@ -20,7 +21,6 @@ from django_delayed_tasks.states import AddAction
 from django_delayed_tasks.stats.blocked import reasons
 from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.support.durations import past_text
-from django_delayed_tasks.support.visible import visible, visible_lines
 
 ACTIONS: Final = {
     AddAction.CREATED: pgettext_lazy("what adding did", "created"),
@@ -50,7 +50,7 @@ class Command(BaseCommand):
         try:
             found = self._do(verb, given)
         except InvalidTask as error:
-            raise CommandError(visible_lines(str(error)), returncode=2) from None
+            raise CommandError(str(error), returncode=2) from None
         except (TaskException, DatabaseError) as error:
             raise CommandError(text_of(error, given["database"])) from None
         if not found:
@@ -102,7 +102,8 @@ class Command(BaseCommand):
             self._show_ended(runs, given)
         elif given["format"] == "json":
             times = [moment.isoformat() for moment in output.next_times(task, now)]
-            more = {"waits_for": "; ".join(reasons(task, now)), "next_times": times}
+            name = output.executor_name(task)
+            more = {"executor_name": name, "waits_for": "; ".join(reasons(task, now)), "next_times": times}
             shown = output.task_as_dict(task) | more | {"runs": [output.run_as_dict(run) for run in runs]}
             self.stdout.write(output.as_json(shown))
         else:
@@ -148,15 +149,16 @@ class Command(BaseCommand):
         is_dry = given.get("dry_run", False)
         if change.question and not is_dry:
             confirm(self, change.question, yes=given["yes"])
-        count = change.tasks.count() if is_dry else api.change_each(change.tasks, change.verb)
+        changed = Counter() if is_dry else api.change_each(change.tasks, change.verb)
+        count = change.tasks.count() if is_dry else changed.total()
         if given["format"] == "json":
             self.stdout.write(output.as_json({"selected" if is_dry else "changed": count}))
         elif count:
-            self.stdout.write(would_change(count) if is_dry else change.done(count))
+            self.stdout.write(would_change(count) if is_dry else change.done(changed))
             if not is_dry:
                 self._warn_of_past(given)
         else:
-            self.stderr.write(visible(verbs.unchanged_text(given["verb"], given)))
+            self.stderr.write(verbs.unchanged_text(given["verb"], given))
         return bool(count)
 
 

@@ -14,7 +14,6 @@ from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.management import status_texts
 from django_delayed_tasks.management.shared import text_of
 from django_delayed_tasks.stats.overviews import SPANS
-from django_delayed_tasks.support.visible import visible
 
 CLEAR = "\x1b[H\x1b[2J"
 
@@ -59,7 +58,7 @@ class Command(BaseCommand):
         except (TaskException, DatabaseError) as error:
             raise CommandError(text_of(error, database)) from None
         if format == "json":
-            return visible(json.dumps(seen.as_json(), ensure_ascii=False))  # escapes in JSON: the same value
+            return json.dumps(seen.as_json(), ensure_ascii=False)
         return self._colored(seen) if self._is_terminal() else status_texts.plain(seen)
 
     def _is_terminal(self) -> bool:

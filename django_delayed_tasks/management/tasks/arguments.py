@@ -42,7 +42,11 @@ def _parse_expiry(text: str) -> datetime | timedelta:
 
 
 def _parse_data(text: str) -> Any:
-    return json.loads(sys.stdin.read() if text == STDIN else text)
+    try:
+        return json.loads(sys.stdin.read() if text == STDIN else text)
+    except json.JSONDecodeError as error:
+        text = _("this is not JSON (%(error)s); a text needs quotes: '\"hi\"'")
+        raise ValueError(text % {"error": error}) from None
 
 
 span = _typed(parse_span)

@@ -13,10 +13,10 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats.blocked import cut_offs_text, reasons
 from django_delayed_tasks.stats.plans import plan_of
+from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.support import spans
 from django_delayed_tasks.support.redaction import redacted
-from django_delayed_tasks.support.visible import visible, visible_lines
 
 TASK_FIELDS = (
     "id", "biz_code", "biz_num", "status", "when", "claim_at", "queue", "priority", "biz_ext", "trigger",
@@ -27,7 +27,6 @@ RUN_FIELDS = (
     "id", "outcome", "attempt", "when", "started", "finished", "executor", "result", "error", "exception",
 )  # fmt: skip
 _REDACTED = ("biz_ext", "result")
-_IN_LINES = "last_error"
 
 
 def task_as_dict(task: Task) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def _shown(name: str, value: Any) -> Any:
 
 def as_json(value: Any) -> str:
     """Return the value as indented JSON."""
-    return visible_lines(json.dumps(value, indent=2, ensure_ascii=False))  # escapes in JSON, which has the same value
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def as_table(tasks: Iterable[Task], *, failed: bool = False) -> list[str]:
@@ -88,7 +87,7 @@ def _state(task: Task) -> str:
 
 def _error_line(text: str) -> str:
     """Return the line of an error that says what is wrong: the last one of a traceback, else the first one."""
-    error = visible_lines(text.strip())
+    error = text.strip()
     return _one_line(error.rpartition("\n")[2] if error.startswith("Traceback ") else error.partition("\n")[0])
 
 
@@ -102,11 +101,12 @@ def as_text(task: Task, runs: Iterable[TaskRun], now: datetime) -> list[str]:
     ``now`` is the time of the database.
     """
     fields = {name: value for name, value in task_as_dict(task).items() if value not in (None, "")}
-    if not task.executor:
+    if task.executor:
+        fields["executor"] = executor_name(task) or task.executor
+    else:
         del fields["executor"]
     fields["status"] = "; ".join(filter(None, [_state(task), cut_offs_text(task), *reasons(task, now)]))
     fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
-    fields |= {name: visible(value) for name, value in fields.items() if isinstance(value, str) and name != _IN_LINES}
     model: Any = Task._meta
     labels = {name: str(model.get_field(name).verbose_name) for name in fields}
     if task.status == TaskStatus.FAILED:
@@ -117,6 +117,11 @@ def as_text(task: Task, runs: Iterable[TaskRun], now: datetime) -> list[str]:
     width = max(map(places, values))
     lines = [f"{padded(label, width)}  {_in_text(value, width + 2)}" for label, value in values.items()]
     return lines + [run_line(run) for run in runs]
+
+
+def executor_name(task: Task) -> str | None:
+    """Return the name of the executor of a running task, if it has a row."""
+    return executors.names(task._state.db or "", {task.executor}).get(task.executor) if task.executor else None
 
 
 def next_times(task: Task, now: datetime) -> list[datetime]:
@@ -135,7 +140,7 @@ def _note(task: Task, now: datetime) -> list[str]:
 
 def _in_text(value: Any, indent: int) -> str:
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
-    return visible_lines(text.strip()).replace("\n", "\n" + " " * indent)
+    return text.strip().replace("\n", "\n" + " " * indent)
 
 
 def run_line(run: TaskRun) -> str:

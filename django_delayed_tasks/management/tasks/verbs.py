@@ -1,5 +1,6 @@
 """The verbs of ``manage.py tasks`` that change tasks; each returns how many tasks it changed."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -25,13 +26,13 @@ class Change(NamedTuple):
         tasks: the tasks that it applies to.
         verb: what is done to each.
         question: what to ask before; empty if the change can be undone.
-        done: what has been done, for a number of tasks.
+        done: what has been done, for the numbers of tasks by the status that each was in.
     """
 
     tasks: "QuerySet[Task]"
     verb: Verb
     question: str
-    done: Callable[[int], str]
+    done: Callable[[Counter[int]], str]
 
 
 def add(given: dict[str, Any]) -> AddResult:
@@ -52,9 +53,10 @@ CANCEL: Any = ngettext_lazy(
     "Cancel %(count)d tasks of %(code)s? This cannot be undone.",
     "count",
 )
-CANCELLED: Any = ngettext_lazy(
-    "%d task was cancelled, or is stopping if it was running.",
-    "%d tasks were cancelled, or are stopping if they were running.",
+CANCELLED: Any = ngettext_lazy("%d task was cancelled.", "%d tasks were cancelled.")
+STOPPING: Any = ngettext_lazy(
+    "%d task is running: it was asked to stop, and will not be run again.",
+    "%d tasks are running: they were asked to stop, and will not be run again.",
 )
 RETRIED: Any = ngettext_lazy("%d failed task is pending again.", "%d failed tasks are pending again.")
 RESCHEDULE: Any = ngettext_lazy(
@@ -68,17 +70,23 @@ RESCHEDULED: Any = ngettext_lazy("%d task was rescheduled.", "%d tasks were resc
 def cancelling(given: dict[str, Any]) -> Change:
     """Return the change of the verb ``cancel``."""
     tasks = selection.selected(given)
-    return Change(tasks, verbs.CANCEL, _question(CANCEL, tasks, given), lambda count: CANCELLED % count)
+    return Change(tasks, verbs.CANCEL, _question(CANCEL, tasks, given), _cancelled)
+
+
+def _cancelled(changed: Counter[int]) -> str:
+    stopping = changed[TaskStatus.RUNNING]
+    counts = ((CANCELLED, changed.total() - stopping), (STOPPING, stopping))
+    return "\n".join(text % count for text, count in counts if count)
 
 
 def retrying(given: dict[str, Any]) -> Change:
     """Return the change of the verb ``retry``."""
-    return Change(selection.failed(given), verbs.RETRY, "", lambda count: RETRIED % count)
+    return Change(selection.failed(given), verbs.RETRY, "", lambda changed: RETRIED % changed.total())
 
 
 def running_now(given: dict[str, Any]) -> Change:
     """Return the change of the verb ``run-now``."""
-    return Change(selection.named(given), verbs.RUN_NOW, "", lambda count: _("The task is due now."))
+    return Change(selection.named(given), verbs.RUN_NOW, "", lambda changed: _("The task is due now."))
 
 
 def rescheduling(given: dict[str, Any]) -> Change:
@@ -91,12 +99,16 @@ def rescheduling(given: dict[str, Any]) -> Change:
     if given["by"] is not None:
         verb = verbs.rescheduling_by(valid_offset(given["by"], "by"))
         question = _question(RESCHEDULE, tasks, given) if given["number"] is None else ""
-        return Change(tasks, verb, question, lambda count: RESCHEDULED % count)
+        return Change(tasks, verb, question, _rescheduled)
     if given["when"] is UNCHANGED:
         raise InvalidTask("when", None, "give either --when or --by")
     if given["number"] is None:
         raise InvalidTask("number", None, "--when is for one task: name its number, or move many with --by")
-    return Change(tasks, verbs.rescheduling(valid_when(given["when"])), "", lambda count: RESCHEDULED % count)
+    return Change(tasks, verbs.rescheduling(valid_when(given["when"])), "", _rescheduled)
+
+
+def _rescheduled(changed: Counter[int]) -> str:
+    return str(RESCHEDULED % changed.total())
 
 
 def _question(text: Any, tasks: "QuerySet[Task]", given: dict[str, Any]) -> str:

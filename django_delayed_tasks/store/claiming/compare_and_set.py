@@ -82,9 +82,7 @@ def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask])
 
 
 def _take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> int:
-    # The version alone would suffice, except for a row whose status was changed by other means.
-    rows = f"{in_status(PENDING)} AND {unclaimed(chosen)}"
-    update = f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {rows}"
+    update = update_of(dialect, executor, chosen)
 
     def write(cursor: CursorWrapper) -> int:
         dialect.wait_at_most(cursor, LOCK_WAIT)
@@ -92,6 +90,13 @@ def _take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]
         return int(cursor.rowcount)
 
     return in_one_write(alias, write, is_transient_at_once)
+
+
+def update_of(dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> str:
+    """Return the UPDATE that claims those of the tasks that are as they were read."""
+    # The version alone would suffice, except for a row whose status was changed by other means.
+    rows = f"{in_status(PENDING)} AND {unclaimed(chosen)}"
+    return f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {rows}"
 
 
 def _take_unlocked(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:

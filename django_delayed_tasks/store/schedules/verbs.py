@@ -3,6 +3,7 @@
 It is applied to an identity, to tasks in the versions in which they were seen, or to each task that a query finds.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -87,20 +88,21 @@ class Verb:
 
         return atomically(alias, write) if seen else {}
 
-    def to_each(self, tasks: "QuerySet[Task]") -> int:
-        """Change all accepted tasks that the query finds now; return how many these were.
+    def to_each(self, tasks: "QuerySet[Task]") -> Counter[int]:
+        """Change all accepted tasks that the query finds now; return how many these were, by the status they were in.
 
         A portion is a transaction, unless the caller has one open. A task that changes between the look at it and its
         portion's transaction, because it is claimed, for example, is looked at again, and changed if it still matches.
         """
         ids = sorted(tasks.values_list("id", flat=True))
-        return sum(self._to_portion(tasks.filter(id__in=portion)) for portion in portions(ids, PORTION))
+        changed = (self._to_portion(tasks.filter(id__in=portion)) for portion in portions(ids, PORTION))
+        return sum(changed, Counter())
 
-    def _to_portion(self, tasks: "QuerySet[Task]", tried: Collection[Seen] = ()) -> int:
+    def _to_portion(self, tasks: "QuerySet[Task]", tried: Collection[Seen] = ()) -> Counter[int]:
         seen = {(task.id, task.version) for task in tasks.only("id", "version")} - set(tried)
         changed = self.to_seen(tasks.db, sorted(seen))
         left = [task_id for task_id, _ in seen if task_id not in changed]
-        return len(changed) + (self._to_portion(tasks.filter(id__in=left), seen) if left else 0)
+        return Counter(changed.values()) + (self._to_portion(tasks.filter(id__in=left), seen) if left else Counter())
 
 
 def _end(cursor: CursorWrapper, dialect: Dialect, condition: str, outcome: RunOutcome, why: str = "") -> None:

@@ -1,13 +1,15 @@
 """Connections that this package's threads keep open from one task to the next.
 
-They are outside Django's pools, broken ones are replaced, and forked children drop them.
+They are outside Django's pools, and forked children drop them. After each call of a project's code, one that is not as
+new is closed and replaced; all that judges a connection is in this file.
 """
 
 import os
-from asyncio import _get_running_loop
+from asyncio import _set_running_loop
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -16,7 +18,6 @@ from django.db import DataError, Error, IntegrityError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
-from django_delayed_tasks.store.sql import leftovers
 from django_delayed_tasks.store.sql.clusters import Cluster, cluster_of
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.support import forks
@@ -56,7 +57,7 @@ def close() -> None:
 
 def close_one(connection: BaseDatabaseWrapper) -> None:
     """Close a connection, even one whose driver's object a handler has closed already: mysqlclient then raises."""
-    with suppress(Error):  # Django forgets the driver's object in any case
+    with suppress(Exception):  # Django forgets the driver's object in any case
         connection.close()
 
 
@@ -127,96 +128,85 @@ class OfThread:
     They are kept here because asking Django for them takes longer than a short run.
 
     Attributes:
-        used: the aliases of those that were used since the last :meth:`tidy`.
+        connection: the one to ``alias``.
         losses: the number of lost connections in this process when these were last looked at.
     """
 
-    def __init__(self, alias: str, is_shared: bool = False) -> None:
-        self._alias = alias
-        self._is_shared = is_shared
-        self.used: set[str] = set()
+    def __init__(self, alias: str) -> None:
         self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
-        self.losses = losses
-        self._all: dict[BaseDatabaseWrapper, set[int]] = {}
-        self._entries: dict[str, Any] = {}
-        self._keep()
+        self._wrappers = 0
+        self._all = keep()
         self.connection = connections[alias]
+        self.losses = losses
 
-    def _keep(self) -> None:
-        entries = {**connections.settings}
-        for gone in [one for one in self._all if self._has_moved(one.alias, entries)]:
-            _close(gone)
-            with suppress(Exception):  # a handler has deleted it
-                _close(connections[gone.alias])
-                del connections[gone.alias]
-            del self._all[gone]
-        known = {connection.alias for connection in self._all}
-        for connection in keep():
-            if connection.alias not in known:
-                self._all[connection] = leftovers.usual_wrappers(connection)
-                leftovers.watch(connection, self.used)
-            elif connection not in self._all:  # put in the place of another, which is to be replaced
-                self.used.add(connection.alias)
-        self._entries = entries
-
-    def _has_moved(self, alias: str, entries: Mapping[str, Any]) -> bool:
-        """Return whether a database has gone, or has other settings, since its connection was kept."""
-        return alias not in entries or (alias != self._alias and entries[alias] is not self._entries.get(alias))
-
-    def open(self) -> None:
-        """Open the connection to the database whose tasks the thread runs, if it can have one now."""
-        if failure_to_open(self._alias) is None:
-            # A receiver of connection_created may have added some.
-            self._all[self.connection].add(len(self.connection.execute_wrappers))
+    def failure_to_open(self) -> Exception | None:
+        """Open the connection to the database whose tasks the thread runs; return the error if it can have none now."""
+        error = failure_to_open(self.connection.alias)
+        self._wrappers = len(self.connection.execute_wrappers)  # of receivers of connection_created: left by no call
         self.connection.queries_log.clear()
+        return error
 
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
-        if self.losses != losses:
-            self.losses = losses
+        global losses
+        others_were_lost = self.losses != losses
+        if others_were_lost or was_idle:
             for connection in connections.all(initialized_only=True):
-                # Not counted as losses: all threads look because of one.
-                _close_unless(self.test_of(connection), connection)
-        elif was_idle:
-            refresh()
-
-    def test_of(self, connection: BaseDatabaseWrapper) -> Callable[[BaseDatabaseWrapper], bool]:
-        """Return the test that a kept connection must pass: one to another database, as a replica, need not write."""
-        return works if connection.alias == self._alias else _answers
+                to_write = others_were_lost and connection is self.connection
+                is_lost = _close_unless(partial(works, to_write=to_write), connection)
+                losses += is_lost and not others_were_lost  # all threads look because of one
+            self.losses = losses
 
     def tidy(self, who: object = "a handler") -> None:
-        """Replace the connections that the run of ``who`` did not leave like new ones, and no others.
+        """Close and replace the connections that are not as new after the run of ``who``, and no others.
 
         Django's own ``close_old_connections`` would close all of them under the default CONN_MAX_AGE of 0, so that
         each task would open new ones.
         """
-        if _get_running_loop() is not None:
-            leftovers.forget_running_loop()
-        if connections.settings != self._entries:  # a project may add databases at runtime, and remove them
-            self._keep()
-        for connection, usual in self._all.items():
-            if self.used or leftovers.is_suspicious(connection, usual):
-                self._tidy_all(who)
-                return
+        _set_running_loop(None)  # one that Playwright has left would keep Django from using connections here
+        for connection in self._all:
+            wrappers = self._wrappers if connection is self.connection else 0
+            if connection.queries_log:  # with DEBUG; a web process forgets them at each request
+                connection.queries_log.clear()
+            if not is_as_new(connection, wrappers):
+                self._put_right(connection, wrappers, who)
 
-    def _tidy_all(self, who: object) -> None:
-        for connection, usual in [*self._all.items()]:
-            if connection.alias in self.used or leftovers.is_suspicious(connection, usual):
-                try:
-                    self._tidy(connection, usual, who)
-                except Exception:  # of a backend, or a receiver of connection_created
-                    logger.exception("the connection to %r may not be usable", connection.alias)
-        self.used.clear()
+    def _put_right(self, connection: BaseDatabaseWrapper, wrappers: int, who: object) -> None:
+        global losses
+        if is_in_transaction(connection):
+            self._end_transaction(connection, who)
+            return
+        if connection.errors_occurred and len(connection.execute_wrappers) <= wrappers:  # not asked through the run's
+            to_write = connection is self.connection  # one to another database, as a replica, need not write
+            losses += _close_unless(partial(works, to_write=to_write), connection)
+        if not is_as_new(connection, wrappers):
+            self._replace(connection)
 
-    def end_transactions(self, who: object) -> None:
-        """Replace the connections on which ``who`` has left a transaction open, and leave all else as it is."""
-        for connection in list(self._all):
-            if connection.alias in self.used and leftovers.is_in_transaction(connection):
+    def end_transactions(self, who: object) -> str | None:
+        """Replace the connections on which ``who`` has left a transaction open, and leave all else as it is.
+
+        Return the alias of one of them, or None.
+        """
+        alias = None
+        for connection in self._all:
+            if is_in_transaction(connection):
                 self._end_transaction(connection, who)
+                alias = connection.alias
+        return alias
 
     def _end_transaction(self, connection: BaseDatabaseWrapper, who: object) -> None:
         logger.error("%s left a transaction open on %r: what it wrote there is rolled back", who, connection.alias)
         self._replace(connection)
+
+    def refuse_left_open(self, but: str | None) -> None:
+        """Raise if the present run has left a transaction open on a database other than ``but``.
+
+        Raises:
+            TransactionManagementError: what it wrote there will be rolled back.
+        """
+        for connection in self._all:
+            if is_in_transaction(connection) and connection.alias != but:
+                raise TransactionManagementError(LEFT_OPEN.format(connection.alias))
 
     def blocks_writers(self) -> bool:
         """Return whether the thread is in a transaction that keeps all others from writing; for another thread."""
@@ -230,39 +220,6 @@ class OfThread:
             dialect_of(self.connection).cut_off()
         except Exception:
             logger.exception("the transaction of a run that is cut off could not be ended")
-
-    def refuse_left_open(self, but: str | None) -> None:
-        """Raise if the present run has left a transaction open on a database other than ``but``.
-
-        Raises:
-            TransactionManagementError: what it wrote there will be rolled back.
-        """
-        for alias in list(self.used):
-            if alias != but and any(map(leftovers.is_in_transaction, self._of(alias))):
-                raise TransactionManagementError(LEFT_OPEN.format(alias))
-
-    def _of(self, alias: str) -> list[BaseDatabaseWrapper]:
-        """Return the present connection to a database; the one that is kept if a handler has removed the database."""
-        if alias in connections.settings:
-            return [connections[alias]]
-        return [one for one in self._all if one.alias == alias]
-
-    def _tidy(self, connection: BaseDatabaseWrapper, usual: set[int], who: object) -> None:
-        global losses
-        connection.force_debug_cursor = False
-        if connection.queries_log:  # with DEBUG; a web process forgets them at each request
-            connection.queries_log.clear()
-        if leftovers.is_in_transaction(connection):
-            self._end_transaction(connection, who)
-            return
-        # First: the other threads are to know that one was lost. But it is not asked through wrappers of the run.
-        if connection.errors_occurred and len(connection.execute_wrappers) in usual:
-            losses += _close_unless(self.test_of(connection), connection)
-        is_busy = not self._is_shared and leftovers.has_unread(connection)
-        if is_busy or leftovers.is_changed(connection, usual):
-            self._replace(connection)
-        elif connection.connection is not None and not connection.settings_dict["AUTOCOMMIT"]:
-            connection.rollback()
 
     def begin_in_one_statement(self) -> None:
         """Let this thread begin transactions with BEGIN: Django turns autocommit off and on again on MariaDB and MySQL.
@@ -279,24 +236,13 @@ class OfThread:
 
         Nor does what is still to come, as from a generator that is closed later.
         """
+        _set_running_loop(None)  # with one, Django would not close it
         _close(old)
-        _close(connections[old.alias])  # which a handler may have put in its place
         new = _renew(old)
-        leftovers.watch(new, self.used)
-        self._all[new] = usual = self._all.pop(old)
-        _kept[get_ident()] = [*self._all]  # which a forked child drops
+        self._all[self._all.index(old)] = new
         if old is self.connection:
             self.connection = new
             self._prepare(new)
-        if len(old.execute_wrappers) not in usual:
-            new.ensure_connection()
-            usual.add(len(new.execute_wrappers))
-
-    def end(self) -> None:
-        """Close the connections, as the thread ends."""
-        for connection in self._all:
-            leftovers.unwatch(connection)
-        close()
 
 
 def _prepare_nothing(connection: BaseDatabaseWrapper) -> None:
@@ -309,15 +255,16 @@ def tidy_after(who: object) -> None:
         own.tidy(who)
 
 
-def end_transactions_of(who: object) -> None:
+def end_transactions_of(who: object) -> str | None:
     """End the transactions of this thread, if it is one of this package's; see :meth:`OfThread.end_transactions`."""
     if own := _of_thread.get(get_ident()):
-        own.end_transactions(who)
+        return own.end_transactions(who)
+    return None
 
 
 def refuse_left_open(but: str | None = None) -> None:
     """Like :meth:`OfThread.refuse_left_open`, if this thread is one of this package's."""
-    if (own := _of_thread.get(get_ident())) and own.used:
+    if own := _of_thread.get(get_ident()):
         own.refuse_left_open(but)
 
 
@@ -350,11 +297,42 @@ def note_error(error: BaseException | None) -> None:
             connection.errors_occurred = True
 
 
-def refresh() -> None:
-    """Close this thread's connections that have died since they were used, so that the next run opens new ones."""
-    global losses
-    for connection in connections.all(initialized_only=True):
-        losses += _close_unless(_answers, connection)
+def is_as_new(connection: BaseDatabaseWrapper, wrappers: int = 0) -> bool:
+    """Return whether the next call can find nothing on a connection that another has left there; ask no server.
+
+    What is not open, or was not used, differs from a new one in nothing. It may have been opened with ``wrappers`` of
+    statements.
+    """
+    if (
+        connection.in_atomic_block
+        or connection.errors_occurred
+        or connection.closed_in_transaction
+        or connection.needs_rollback
+        or connection.force_debug_cursor
+        or connection.run_on_commit
+        or connection.run_commit_hooks_on_set_autocommit_on
+        or connection.savepoint_ids
+        or len(connection.execute_wrappers) > wrappers
+    ):
+        return False
+    return connection.connection is None or (connection.autocommit and _told(connection) is False)
+
+
+def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether a transaction is open, in or outside of ``atomic()``, as Django and the driver tell."""
+    if connection.in_atomic_block:
+        return True
+    if connection.connection is None:
+        return False
+    return _told(connection) is True if connection.autocommit else bool(connection.settings_dict["AUTOCOMMIT"])
+
+
+def _told(connection: BaseDatabaseWrapper) -> bool | None:
+    """Return whether the driver tells of a transaction; None if its session is closed."""
+    try:
+        return dialect_of(connection).is_in_transaction()
+    except Exception:  # a database that this package does not know, or a driver that cannot tell
+        return False
 
 
 def discard_unusable(alias: str) -> bool:
@@ -365,17 +343,14 @@ def discard_unusable(alias: str) -> bool:
     return is_lost
 
 
-def works(connection: BaseDatabaseWrapper) -> bool:
+def works(connection: BaseDatabaseWrapper, to_write: bool = True) -> bool:
     """Return whether an open connection answers and accepts writes: all that may give one up after an error asks this.
 
     A server that was demoted in a failover answers, but its sessions can write no more.
     """
-    return _answers(connection) and _accepts_writes(connection)
-
-
-def _answers(connection: BaseDatabaseWrapper) -> bool:
-    is_left_open = not connection.in_atomic_block and leftovers.is_left_open(connection)
-    return not is_left_open and connection.is_usable()
+    if not connection.in_atomic_block and is_in_transaction(connection):
+        return False
+    return connection.is_usable() and (not to_write or _accepts_writes(connection))
 
 
 def _accepts_writes(connection: BaseDatabaseWrapper) -> bool:
@@ -434,7 +409,7 @@ def refuses_writes(alias: str) -> bool:
     """Return whether a new connection answers but accepts no writes, if this thread has given up its last one."""
     connection = connections[alias]
     is_new = connection.connection is None and not failure_to_open(alias)
-    return is_new and _answers(connection) and not _accepts_writes(connection)
+    return is_new and works(connection, to_write=False) and not _accepts_writes(connection)
 
 
 def failure_to_open(alias: str) -> Exception | None:
@@ -468,15 +443,13 @@ def record_nothing(connection: BaseDatabaseWrapper) -> None:
 
 
 @contextmanager
-def of_thread(alias: str, is_shared: bool = False) -> Iterator[OfThread]:
+def of_thread(alias: str) -> Iterator[OfThread]:
     """Prepare this thread's connections for a ``with`` block, and close them at its end.
-
-    ``is_shared`` says that several coroutines use them in turn: one may still have rows to read.
 
     On SQLite every transaction of the one to ``alias`` takes the write lock at its beginning: one that reads first and
     writes later would fail at once if another connection wrote in between.
     """
-    own = _of_thread[get_ident()] = OfThread(alias, is_shared)
+    own = _of_thread[get_ident()] = OfThread(alias)
     connection = connections[alias]
     options = connection.settings_dict.get("OPTIONS", {})
     if connection.vendor == "sqlite" and options.get("transaction_mode") is None:
@@ -485,5 +458,5 @@ def of_thread(alias: str, is_shared: bool = False) -> Iterator[OfThread]:
     try:
         yield own
     finally:
-        own.end()
+        close()
         _of_thread.pop(get_ident(), None)

@@ -115,7 +115,7 @@ class ByHand:
         perform = async_to_sync(performer.aperform) if is_async else performer.perform
         with timed(running):
             try:
-                project.call(running, perform, running)
+                project.within(running, perform, running)
             except BaseException as error:
                 performer.fail_run(running, error)
         if running.is_abandoned:

@@ -9,7 +9,7 @@ from harness.torture.world import World
 class Misuse(Scenario):
     name = "misuse"
     number = 21
-    title = "handlers leave transactions, cursors and wrappers behind, and fork; other runs notice nothing"
+    title = "handlers leave transactions and wrappers behind, and fork; other runs notice nothing"
     sizes = {"short": Size(tasks=120, executors=1, threads=2), "full": Size(tasks=4000, executors=2)}
 
     def run(self, world: World) -> None:

@@ -184,6 +184,8 @@ class TestUnknownCodes:
         assert sorted(line.partition("has a handler for ")[2].partition(";")[0] for line in lines) == [
             "'strange too'", "'strange'",
         ]  # fmt: skip
+        where = "in task_handlers.py of an installed app or by TASK_HANDLERS, and starttask has to be restarted"
+        assert all(where in line for line in lines)
 
     def test_do_not_keep_others_waiting(self, bench: Bench) -> None:
         handler_of(lambda task: None)

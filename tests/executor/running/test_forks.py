@@ -1,25 +1,21 @@
 """What a handler forks ends as a process, where the handler ends, and leaves its parent's run alone."""
 
-import asyncio
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from threading import Thread
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import connections, transaction
 
-from django_delayed_tasks import Task, TaskRun, signals
+from django_delayed_tasks import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
 from harness.torture import misuse
 from harness.torture.misuse import ENDS
-from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, drain, handler_of
 from tests.waiting import wait_until
 
@@ -122,75 +118,6 @@ def test_a_child_has_connections_of_its_own(is_replaced: bool) -> None:
     assert sorted(effects()) == ["after", "before", "child"]
 
 
-@pytest.mark.parametrize("where", ["coroutine", "thread"])
-@pytest.mark.parametrize("way", ENDS)
-def test_a_child_of_an_async_run(way: str, where: str) -> None:
-    end, code = ENDS[way]
-
-    async def handle(task: Any) -> None:
-        if where == "coroutine":
-            fork(end)
-        else:
-            await sync_to_async(fork)(end)
-
-    async_handler_of(handle, max_attempts=1)
-    handler_of(lambda task: None, "effect")
-    add()
-    drain(threads=1)
-    assert codes == [code]
-    assert outcomes() == [RunOutcome.DONE]
-
-
-def test_a_child_of_one_coroutine_does_not_run_the_others() -> None:
-    """It ends at the end of the step that has forked it: it is no second event loop of the executor."""
-    reader, writer = os.pipe()
-
-    async def fork_apart() -> None:
-        await asyncio.sleep(0)
-        fork(ENDS["return"][0])
-
-    async def handle(task: Any) -> None:
-        forking = asyncio.ensure_future(fork_apart())
-        while not forking.done():
-            os.write(writer, f"{os.getpid()} ".encode())
-            await asyncio.sleep(0)
-
-    async_handler_of(handle, max_attempts=1)
-    add()
-    drain(threads=1)
-    os.close(writer)
-    with os.fdopen(reader) as output:
-        assert set(output.read().split()) == {str(os.getpid())}
-    assert codes == [0]
-    assert outcomes() == [RunOutcome.DONE]
-
-
-@contextmanager
-def receiving(signal: Any, receiver: Callable[..., None]) -> Iterator[None]:
-    signal.connect(receiver)
-    try:
-        yield
-    finally:
-        signal.disconnect(receiver)
-
-
-@pytest.mark.parametrize("signal", [signals.run_started, signals.run_finished, signals.task_claimed])
-@pytest.mark.parametrize("way", ["sys.exit(3)", "return"])
-def test_a_child_of_a_receiver(way: str, signal: Any) -> None:
-    calls: list[int] = []
-
-    def receive(**_: Any) -> None:
-        fork(ENDS[way][0])
-
-    handler_of(lambda task: calls.append(os.getpid()), max_attempts=1)
-    add()
-    with receiving(signal, receive):
-        drain(threads=1)
-    assert len(codes) == 1
-    assert calls == [os.getpid()]
-    assert outcomes() == [RunOutcome.DONE]
-
-
 @pytest.mark.parametrize("way", ["sys.exit(3)", "sys.exit('text')", "exception", "return"])
 def test_a_child_ends_although_the_lock_of_its_output_is_held_for_ever(
     way: str, monkeypatch: pytest.MonkeyPatch
@@ -211,21 +138,3 @@ def test_a_child_ends_although_the_lock_of_its_output_is_held_for_ever(
         read.read(1_000_000)
         writing.join()
     assert codes == [code]
-
-
-@pytest.mark.parametrize("hook", ["on_failed", "backoff", "concurrency_key"])
-def test_a_child_of_a_hook(hook: str) -> None:
-    """It ends with its own exit code, and logs nothing: another thread may hold the lock of the log's stream."""
-
-    def call(self: Any, *_: Any) -> None:
-        fork(lambda: sys.exit(3))
-
-    def fail(task: Any) -> None:
-        raise ValueError
-
-    options: dict[str, Any] = {hook: call, "max_attempts": 1 if hook == "on_failed" else 2, "max_concurrent": 1}
-    handler_of(fail, **options)
-    handler_of(lambda task: None, "effect")
-    add()
-    drain(threads=1)
-    assert set(codes) == {3}

@@ -10,7 +10,6 @@ from django.db import connection
 from django_delayed_tasks import Interval, clock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.running.current_run import CurrentRun
-from django_delayed_tasks.executor.threads import crew
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql import kept_connections
@@ -78,12 +77,11 @@ def no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     errors = [RuntimeError("no connection")]
 
-    def refresh() -> None:
+    def refresh(own: kept_connections.OfThread, was_idle: bool) -> None:
         if errors:
             raise errors.pop()
 
-    monkeypatch.setattr(crew, "IDLE", -1.0)
-    monkeypatch.setattr(kept_connections, "refresh", refresh)
+    monkeypatch.setattr(kept_connections.OfThread, "refresh", refresh)
 
 
 def test_an_error_around_the_run_leaves_no_task_claimed(no_connection: None) -> None:

@@ -1,18 +1,16 @@
 """Middlewares around runs: their order, what they may change, and both kinds of handlers."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from django_delayed_tasks import TaskRun
+from django_delayed_tasks.exceptions import InvalidSetting
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.states import RunOutcome
 from tests.executor.batches import batched
-from tests.executor.coroutines import async_handler_of
-from tests.executor.middlewares import async_handler, events, go_on, outcome, plain_handler
-from tests.executor.parts import add, drain, executing, handler_of
-from tests.waiting import wait_until
+from tests.executor.middlewares import async_handler, events, outcome, plain_handler
+from tests.executor.parts import add, drain, handler_of
 
 pytestmark = pytest.mark.usefixtures("live_db")
 
@@ -30,9 +28,10 @@ def test_in_order(use: Any, kind: Any) -> None:
     assert outcome() == (RunOutcome.DONE, "")
 
 
-@kinds
-@pytest.mark.parametrize("name", ["plain_only", "async_only"])
-def test_each_is_called_around_both_kinds_of_handlers(use: Any, kind: Any, name: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"), [(plain_handler, "plain_only"), (plain_handler, "async_only"), (async_handler, "async_only")]
+)
+def test_an_async_one_is_called_around_both_kinds_of_handlers(use: Any, kind: Any, name: str) -> None:
     use("outer", name, "inner")
     kind()
     add("7")
@@ -44,34 +43,11 @@ def test_each_is_called_around_both_kinds_of_handlers(use: Any, kind: Any, name:
     assert outcome() == (RunOutcome.DONE, "")
 
 
-def test_a_plain_one_takes_no_thread_that_the_async_handlers_need(use: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
-    begun: list[str] = []
-
-    async def handle(task: Any) -> None:
-        begun.append(task.biz_num)
-        while len(begun) < 8:
-            await asyncio.sleep(0.001)
-        await asyncio.to_thread(events.append, "in a thread")
-
-    use("plain_only")
-    async_handler_of(handle)
-    for number in range(8):
-        add(str(number))
-    drain(threads=1)
-    assert events.count("in a thread") == 8
-
-
-def test_a_plain_one_does_not_call_the_handler_after_the_run_was_cancelled(use: Any) -> None:
-    use("held_up")
-    async_handler(timeout=0.1, max_attempts=1)
-    add()
-    with executing(threads=1):
-        wait_until(TaskRun.objects.exists)
-        go_on.set()
-        wait_until(lambda: events)
-    assert events == ["left"]
-    assert outcome() == (RunOutcome.FAILED, "TaskTimeout: the run took longer than 0.1 s")
+def test_no_executor_starts_with_a_plain_one_and_async_handlers(use: Any) -> None:
+    use("outer", "plain_only")
+    async_handler()
+    with pytest.raises(InvalidSetting, match="plain_only: TypeError: it is for plain handlers only"):
+        drain(threads=1)
 
 
 @kinds

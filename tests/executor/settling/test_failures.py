@@ -102,9 +102,9 @@ def test_nothing_is_said_if_nothing_is_left(
     go_on = Event()
     usual = kept_connections.of_thread
 
-    def slow(alias: str, is_shared: bool) -> Any:
+    def slow(alias: str) -> Any:
         assert go_on.wait(60)
-        return usual(alias, is_shared)
+        return usual(alias)
 
     monkeypatch.setattr(kept_connections, "of_thread", slow)
     handler_of(lambda task: None)

@@ -11,7 +11,6 @@ from django.db import transaction
 from django_delayed_tasks import Fail, Task, TaskRun
 from django_delayed_tasks.executor.settling import settler
 from django_delayed_tasks.executor.settling.run_log import logs_good_ends, run_logger
-from django_delayed_tasks.executor.threads import crew
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.sql import kept_connections
@@ -51,7 +50,7 @@ def refusing(request: pytest.FixtureRequest) -> Iterator[Refusing]:
 def failing_once(error: BaseException) -> Any:
     errors = [error]
 
-    def fail() -> None:
+    def fail(*_: Any, **options: Any) -> None:
         if errors:
             raise errors.pop()
 
@@ -72,8 +71,7 @@ def test_none_of_those_that_report(refusing: Refusing) -> None:
 
 
 def test_no_worker(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "IDLE", -1.0)
-    monkeypatch.setattr(kept_connections, "refresh", failing_once(RuntimeError("no connection")))
+    monkeypatch.setattr(kept_connections.OfThread, "refresh", failing_once(RuntimeError("no connection")))
     handler_of(lambda task: None)
     add()
     with executing(threads=1) as executor:

@@ -97,17 +97,6 @@ class TestTidy:
         assert in_thread(work) is False
         assert not Executor.objects.exists()
 
-    def test_one_to_another_database_need_not_write(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As one to a replica: an error of a handler is no reason to give it up."""
-        monkeypatch.setitem(django_connections.settings, "replica", {**django_connections.settings["default"]})
-
-        def work() -> list[bool]:
-            with kept_connections.of_thread("default") as own:
-                both = [django_connections[alias] for alias in ("default", "replica")]
-                return [own.test_of(one) is kept_connections.works for one in both]
-
-        assert in_thread(work) == [True, False]
-
 
 class TestPrepared:
     __test__ = settings.DDT_DATABASE == "sqlite"

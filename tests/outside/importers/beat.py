@@ -200,6 +200,33 @@ def import_configuration() -> None:
     assert Task.objects.filter(biz_num="of the app").exists()
 
 
+def import_routes() -> None:
+    """Import entries whose queue is that of ``task_routes``: a mapping, a list of pairs, and what is not followed."""
+    from celery import Celery
+    from celery.schedules import crontab
+
+    def imported_with(routes: Any, **options: Any) -> str:
+        app = Celery("routes", set_as_current=True)
+        entry = {"task": TASK, "schedule": crontab(minute=5, hour=3), "options": options}
+        app.conf.beat_schedule, app.conf.task_routes = {"routed": entry}, routes
+        return next(line for line in imported().splitlines() if line.startswith("routed"))
+
+    copied = "routed: Cron('5 3 * * *', tz='UTC')"
+    unknown = "routed: left out: "  # a queue that QUEUES lacks, so that it shows
+    pairs = [("tests.outside.no.*", {"queue": "no"}), ("tests.outside.*", {"queue": "default", "priority": 3})]
+    assert imported_with(None) == copied
+    assert imported_with({"another": {"queue": "unknown"}}) == copied
+    assert imported_with({TASK: {"queue": "unknown"}}).startswith(unknown)
+    assert imported_with({"tests.*": "unknown"}).startswith(unknown)
+    assert imported_with({"tests.*": {"queue": "unknown"}}, queue="default") == copied, "the entry's own queue counts"
+    assert imported_with((pairs,)) == f"{copied}, without priority"
+    assert imported_with([lambda *_, **__: {"queue": "unknown"}]).startswith(
+        f"{copied}, without the queue that the rou"
+    )
+    settings.CELERY_TASK_ROUTES = {TASK: {"queue": "unknown"}}
+    assert imported_with(None).startswith(unknown)
+
+
 def imported(*arguments: str) -> str:
     """Call the command; return what it wrote."""
     from django.core.management import call_command
@@ -224,5 +251,5 @@ if __name__ == "__main__":
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0)
-    for part in (compare_times, compare_is_due, import_rows, import_configuration):
+    for part in (compare_times, compare_is_due, import_rows, import_configuration, import_routes):
         part()

@@ -125,6 +125,8 @@ class Dialect:
     """
     unlimited = ""
     """The statement after which the session's statements may take as long as they do; empty if that needs none."""
+    usual_settings: Mapping[str, str] = {}
+    """Settings of a session that make it refuse statements or change their effect, and their usual values."""
     notices: Notices = ""
     """The name of the way in which executors in other processes are told of new tasks; empty if they only poll."""
     charset = ""
@@ -211,17 +213,13 @@ class Dialect:
     def cut_off(self) -> None:
         """End such a transaction from another thread; the session can then write no more."""
 
-    def is_in_transaction(self) -> bool:
-        """Return whether the session is in a transaction, also in one that Django did not begin; ask no server."""
-        raise NotImplementedError
+    def settings_of_session(self, names: Collection[str]) -> dict[str, str]:
+        """Return the values of these settings in the session, for the ones that this server has."""
+        return {}
 
-    def is_closed(self) -> bool:
-        """Return whether the driver's connection is closed; ask no server."""
+    def is_in_transaction(self) -> bool | None:
+        """Return whether the session is in a transaction, as its driver tells without a statement; None if closed."""
         raise NotImplementedError
-
-    def has_unread(self) -> bool:
-        """Return whether the driver's connection is kept busy by what was not read to its end; ask no server."""
-        return False
 
     def shifted(self, moment: str, by: timedelta) -> str:
         """Return an expression for the moment ``by`` after another, which is an expression, too."""

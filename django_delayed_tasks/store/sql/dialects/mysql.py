@@ -1,8 +1,7 @@
 """The dialect of MariaDB and MySQL."""
 
 import json
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -44,24 +43,6 @@ _READ_ONLY = (
 )
 
 
-_HAS_BEGUN = "_ddt_has_begun"
-"""The attribute of the driver's connection that says whether a statement has begun a transaction, or locked tables."""
-_BEGINNING_OR_END = re.compile(
-    r"\s*(?:(BEGIN|START\s+TRANSACTION|XA\s+(?:START|BEGIN)|LOCK\s+TABLES?)\b"
-    r"|(?:COMMIT|ROLLBACK|UNLOCK\s+TABLES?)\s*;?\s*$)",
-    re.IGNORECASE,
-)
-
-
-def note_own_transaction(
-    execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]
-) -> Any:
-    """Note which statements begin a transaction without Django, as an execute wrapper: the driver cannot tell."""
-    if isinstance(sql, str) and (found := _BEGINNING_OR_END.match(sql)):
-        setattr(context["connection"].connection, _HAS_BEGUN, found[1] is not None)
-    return execute(sql, params, many, context)
-
-
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
     errors = Errors(
@@ -89,6 +70,10 @@ class MySQL(Dialect):
         "SELECT TIMESTAMPDIFF(SECOND, CONVERT_TZ(trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP()),"
         " trx_mysql_thread_id FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 1"
     )
+    usual_settings = {
+        "transaction_read_only": "OFF", "tx_read_only": "OFF", "sql_big_selects": "ON", "completion_type": "NO_CHAIN",
+        "max_statement_time": "0.000000", "max_execution_time": "0", "max_join_size": str(2**64 - 1),
+    }  # fmt: skip
     notices = "mysql"
     charset = CHARSET
 
@@ -116,10 +101,14 @@ class MySQL(Dialect):
     def unlimited(self) -> str:  # type: ignore[override]
         return f"SET SESSION {'max_statement_time' if self._is_mariadb else 'max_execution_time'} = 0"
 
-    def lossy_charsets(self) -> str:
+    def settings_of_session(self, names: Collection[str]) -> dict[str, str]:
         with self.connection.cursor() as cursor:
-            cursor.execute(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({', '.join(map(repr, _CHARSETS))})")
-            return ", ".join(f"{name} = {value}" for name, value in cursor.fetchall() if value not in (CHARSET, ""))
+            cursor.execute(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({', '.join(map(repr, names))})")
+            return dict(cursor.fetchall())
+
+    def lossy_charsets(self) -> str:
+        found = self.settings_of_session(_CHARSETS)
+        return ", ".join(f"{name} = {value}" for name, value in found.items() if value not in (CHARSET, ""))
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         session = self.connection.connection  # the driver's connection; a new one has the server's default limit
@@ -150,21 +139,9 @@ class MySQL(Dialect):
             cursor.execute("SELECT @@innodb_rollback_on_timeout")
             return bool(cursor.fetchone()[0])
 
-    def is_in_transaction(self) -> bool:
-        session = self.connection.connection
-        return bool(session.open) and (not session.get_autocommit() or getattr(session, _HAS_BEGUN, False))
-
-    def is_closed(self) -> bool:
-        return not self.connection.connection.open
-
-    def has_unread(self) -> bool:
-        session = self.connection.connection
-        if not type(session).__module__.startswith("MySQLdb"):  # other drivers would wait for the server
-            return False
-        try:
-            return bool(session.next_result() != -1)  # which stands for no other result
-        except Exception:  # "commands out of sync"
-            return True
+    def is_in_transaction(self) -> bool | None:
+        session = self.connection.connection  # whose driver cannot tell of one that a BEGIN has begun
+        return not session.get_autocommit() if session.open else None
 
     # By days and the rest of one, as some servers refuse intervals of more units than 31 bits hold.
     def shifted(self, moment: str, by: timedelta) -> str:

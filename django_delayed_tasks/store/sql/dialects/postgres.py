@@ -20,6 +20,8 @@ from django_delayed_tasks.store.sql.dialects.base import (
 from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
 
 _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", "bool": "boolean"}
+_IDLE = 0
+"""The status of a session in no transaction, as of PQtransactionStatus."""
 
 
 _ENDS_QUEUE = "k.next_queue IS DISTINCT FROM k.queue"
@@ -47,7 +49,19 @@ class PostgreSQL(Dialect):
         " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL"
         " AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1"
     )
+    usual_settings: Mapping[str, str] = {
+        "transaction_read_only": "off", "default_transaction_read_only": "off", "statement_timeout": "0",
+        "array_nulls": "on", "row_security": "on", "standard_conforming_strings": "on",
+    }  # fmt: skip
     notices: Notices = "postgres"
+
+    def settings_of_session(self, names: Collection[str]) -> dict[str, str]:
+        with self.connection.cursor() as cursor:
+            found = {}
+            for name in names:
+                cursor.execute(f"SHOW {name}")
+                found[name] = str(cursor.fetchone()[0])
+            return found
 
     def moment_literal(self, moment: datetime) -> str:
         return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
@@ -73,12 +87,9 @@ class PostgreSQL(Dialect):
         encoding = self.connection.connection.info.parameter_status("server_encoding")
         return encoding in ("UTF8", "SQL_ASCII", None)  # which a pooler may not tell
 
-    def is_in_transaction(self) -> bool:
-        active, failed = 1, 3  # of PQtransactionStatus; 4 is unknown
-        return active <= int(self.connection.connection.info.transaction_status) <= failed
-
-    def is_closed(self) -> bool:
-        return bool(self.connection.connection.closed)
+    def is_in_transaction(self) -> bool | None:
+        session = self.connection.connection
+        return None if session.closed else int(session.info.transaction_status) != _IDLE
 
     def shifted(self, moment: str, by: timedelta) -> str:
         return f"({moment} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"

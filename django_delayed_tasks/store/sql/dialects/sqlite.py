@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from sqlite3 import Error, OperationalError
@@ -42,6 +42,15 @@ class SQLite(Dialect):
     paused_queues = f"(SELECT json_group_array(queue) FROM {PAUSED_QUEUE})"
     notices = "sqlite"
     write_modes = ("IMMEDIATE", "EXCLUSIVE")
+    usual_settings = {"count_changes": "0", "query_only": "0", "trusted_schema": "1"}
+
+    def settings_of_session(self, names: Collection[str]) -> dict[str, str]:
+        with self.connection.cursor() as cursor:
+            found = {}
+            for name in names:
+                cursor.execute(f"PRAGMA {name}")
+                found[name] = str(cursor.fetchone()[0])
+            return found
 
     @property
     def is_in_memory(self) -> bool:  # type: ignore[override]
@@ -141,11 +150,14 @@ class SQLite(Dialect):
         # As after SQLITE_FULL and SQLITE_IOERR, among others: sqlite.org/lang_transaction.html.
         return not self.connection.connection.in_transaction
 
-    def is_in_transaction(self) -> bool:
-        return bool(self.connection.connection.in_transaction)
+    def is_in_transaction(self) -> bool | None:
+        try:
+            return bool(self.connection.connection.in_transaction)
+        except Error:
+            return None
 
     def blocks_writers(self) -> bool:
-        return self.is_in_transaction()
+        return bool(self.is_in_transaction())
 
     def cut_off(self) -> None:
         session = self.connection.connection
@@ -157,24 +169,6 @@ class SQLite(Dialect):
             _end_transaction(session)
         finally:
             interruption.cancel()
-
-    def is_closed(self) -> bool:
-        try:
-            self.connection.connection.total_changes  # noqa: B018
-        except Error:
-            return True
-        return False
-
-    def has_unread(self) -> bool:
-        # A cursor that was not read to its end keeps an old snapshot, and no writer can begin after that. SQLite does
-        # not tell of such cursors, but an interruption lasts until there is none.
-        session = self.connection.connection
-        try:
-            session.interrupt()
-            session.execute("SELECT 1").fetchone()
-        except Error:
-            return True
-        return False
 
     def shifted(self, moment: str, by: timedelta) -> str:
         return f"django_format_dtdelta('+', {moment}, {by // timedelta(microseconds=1)})"
