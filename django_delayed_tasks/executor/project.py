@@ -41,6 +41,8 @@ def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     After a call within another one, as that of ``backoff`` within a run, the connections are the outer one's: of what
     it leaves there, a transaction ends at once, and all else, such as a wrapper of statements, at the outer one's end.
     """
+    if _caller.get() is None:
+        kept_connections.lend()
     return within(who, step, who, function, *args)
 
 

@@ -80,7 +80,7 @@ def test_tasks(call: Call) -> None:
         ("retry", CODE, "--all"): "1 个失败的任务已重新等待执行。",
         ("cancel", CODE, "--all", "--dry-run"): "选中了 4 个任务。",
         ("reschedule", CODE, "2", "--by", "2h"): "已将 1 个任务改期。",
-        ("cancel", CODE, "2", "--yes"): "已取消 1 个任务；执行中的正在停止。",
+        ("cancel", CODE, "2", "--yes"): "已取消 1 个任务。",
         ("cancel", CODE, "2", "--yes", "--format", "text"): f"没有更改任何任务：{CODE} 没有编号为 2 的任务。",
         ("cancel", CODE, "--match", "9"): "没有更改任何任务：任务不存在，或其状态不允许此操作。",
         ("run-now", CODE, "3"): f"{CODE} 3 的状态为“执行中”；只有等待中的任务可以立即执行。",

@@ -142,9 +142,13 @@ class OfThread:
     def failure_to_open(self) -> Exception | None:
         """Open the connection to the database whose tasks the thread runs; return the error if it can have none now."""
         error = failure_to_open(self.connection.alias)
-        self._wrappers = len(self.connection.execute_wrappers)  # of receivers of connection_created: left by no call
+        self.lend()
         self.connection.queries_log.clear()
         return error
+
+    def lend(self) -> None:
+        """Note, before calls of the project's code, which wrappers of statements its connection was opened with."""
+        self._wrappers = len(self.connection.execute_wrappers)
 
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
@@ -247,6 +251,12 @@ class OfThread:
 
 def _prepare_nothing(connection: BaseDatabaseWrapper) -> None:
     pass
+
+
+def lend() -> None:
+    """Lend the connections of this thread to a project's code, if it is one of this package's."""
+    if own := _of_thread.get(get_ident()):
+        own.lend()
 
 
 def tidy_after(who: object) -> None:
