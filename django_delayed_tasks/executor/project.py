@@ -38,22 +38,26 @@ _caller: ContextVar[object] = ContextVar("caller", default=None)
 def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """Call ``function(*args)``, code of a project; return or raise what it does. The log names it by ``str(who)``.
 
-    After a call within another one, as that of ``backoff`` within a run, the connections are the outer one's: of what
-    it leaves there, a transaction ends at once, and all else, such as a wrapper of statements, at the outer one's end.
+    After a call within another one the connections are the outer one's: of what it leaves there, a transaction ends at
+    once, and all else, such as a wrapper of statements, at the outer one's end.
     """
     if _caller.get() is None:
-        kept_connections.lend()
-    return within(who, step, who, function, *args)
+        return within(who, step, who, function, *args)
+    return context_of(who).run(step, who, function, *args)
+
+
+def ask(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
+    """Call what a run asks, maybe in its transaction, such as ``backoff``; what it leaves is found after the run."""
+    return context_of(who).run(function, *args)
 
 
 def within(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """Call ``function(*args)``, which calls the project's code by steps, in one clean context for all of these."""
-    is_outermost = _caller.get() is None
+    kept_connections.lend()
     try:
         return context_of(who).run(function, *args)
     finally:
-        if is_outermost:
-            kept_connections.tidy_after(who)
+        kept_connections.tidy_after(who)
 
 
 def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:

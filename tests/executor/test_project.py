@@ -25,7 +25,7 @@ from django_delayed_tasks.executor.limits import admission, lanes
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.handlers.validation import _METHODS
 from django_delayed_tasks.models import Executor, Task, TaskRun
-from django_delayed_tasks.outcomes import Fail
+from django_delayed_tasks.outcomes import Fail, Retry
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql import kept_connections
 from harness.torture.misuse import MISUSES as ON_CONNECTIONS
@@ -346,6 +346,19 @@ def backoff(scene: Scene) -> None:
         return timedelta()
 
     _raising(scene, backoff=wait)
+
+
+@door("backoff", "atomic")
+def backoff_within_a_transaction(scene: Scene) -> None:
+    def handle(task: Any) -> Retry | None:
+        scene.run(task)
+        return Retry(reason="again") if task.biz_num == BAD and scene.calls[BAD] == 1 else None
+
+    def wait(self: TaskHandler, attempt: int) -> timedelta:
+        scene.at_door()
+        return timedelta()
+
+    made(handle, atomic=True, backoff=wait)
 
 
 @door("backoff_after")

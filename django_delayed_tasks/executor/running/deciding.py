@@ -267,7 +267,7 @@ def _lost(task: ClaimedTask, error: str, max_rescues: int | None) -> dict[str, A
 
 def _backoff(handler: TaskHandler, attempt: int) -> timedelta:
     try:
-        return _valid_delay(project.call(f"backoff of {handler.biz_code}", handler.backoff, attempt))
+        return _valid_delay(project.ask(f"backoff of {handler.biz_code}", handler.backoff, attempt))
     except Exception as error:  # a failing backoff() must not cost the task its retry
         return _default_delay(handler, attempt, error)
 
@@ -277,7 +277,7 @@ def _delay_after(handler: TaskHandler, task: ClaimedTask, error: BaseException) 
     if type(handler).backoff_after is TaskHandler.backoff_after:
         return _backoff(handler, task.attempts)
     try:
-        delay = project.call(f"backoff_after of {task}", handler.backoff_after, task, error)
+        delay = project.ask(f"backoff_after of {task}", handler.backoff_after, task, error)
         return None if delay is None else _valid_delay(delay)
     except Exception as error:
         return _default_delay(handler, task.attempts, error)

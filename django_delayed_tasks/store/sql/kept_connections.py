@@ -193,9 +193,12 @@ class OfThread:
         """
         alias = None
         for connection in self._all:
-            if is_in_transaction(connection):
+            is_open = is_in_transaction(connection)
+            if is_open:
                 self._end_transaction(connection, who)
                 alias = connection.alias
+            elif is_open is None:
+                connection.errors_occurred = True  # so that it is looked at by :meth:`tidy`
         return alias
 
     def _end_transaction(self, connection: BaseDatabaseWrapper, who: object) -> None:
@@ -308,12 +311,12 @@ def note_error(error: BaseException | None) -> None:
 
 
 def is_as_new(connection: BaseDatabaseWrapper, wrappers: int = 0) -> bool:
-    """Return whether the next call can find nothing on a connection that another has left there; ask no server.
+    """Return whether the next call can find nothing on a connection that another has left there.
 
-    What is not open, or was not used, differs from a new one in nothing. It may have been opened with ``wrappers`` of
-    statements.
+    It may have been opened with ``wrappers`` of statements. The driver is not asked: that was done after each step, by
+    :meth:`OfThread.end_transactions`.
     """
-    if (
+    return (connection.connection is None or connection.autocommit) and not (
         connection.in_atomic_block
         or connection.errors_occurred
         or connection.closed_in_transaction
@@ -323,22 +326,20 @@ def is_as_new(connection: BaseDatabaseWrapper, wrappers: int = 0) -> bool:
         or connection.run_commit_hooks_on_set_autocommit_on
         or connection.savepoint_ids
         or len(connection.execute_wrappers) > wrappers
-    ):
-        return False
-    return connection.connection is None or (connection.autocommit and _told(connection) is False)
+    )
 
 
-def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether a transaction is open, in or outside of ``atomic()``, as Django and the driver tell."""
+def is_in_transaction(connection: BaseDatabaseWrapper) -> bool | None:
+    """Return whether a transaction is open, in or outside of ``atomic()``, as Django and the driver tell.
+
+    No statement is sent. None if the driver's session is closed, and Django has not noticed.
+    """
     if connection.in_atomic_block:
         return True
     if connection.connection is None:
         return False
-    return _told(connection) is True if connection.autocommit else bool(connection.settings_dict["AUTOCOMMIT"])
-
-
-def _told(connection: BaseDatabaseWrapper) -> bool | None:
-    """Return whether the driver tells of a transaction; None if its session is closed."""
+    if not connection.autocommit:
+        return bool(connection.settings_dict["AUTOCOMMIT"])
     try:
         return dialect_of(connection).is_in_transaction()
     except Exception:  # a database that this package does not know, or a driver that cannot tell

@@ -10,12 +10,16 @@ from django.db import transaction
 
 from django_delayed_tasks import Done, Fail, Retry, Task, TaskRun, add_task
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.states import AddAction, RunOutcome
 from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql import kept_connections
 from tests.executor.batches import batched, claim_some, effects, numbers, outcomes, write, write_all
 from tests.executor.parts import add, claim, handler_of, registered
 from tests.executor.runs import run, run_one
+from tests.threads import in_thread
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
@@ -42,8 +46,12 @@ def test_what_may_be_returned_keeps_them(returned: Any) -> None:
         write(task)
         return returned
 
+    def run_in_a_worker() -> Settlement | None:
+        with kept_connections.of_thread("default"):
+            return project.within(task, run_one, task, handler_of(handle, atomic=True), DatabaseClock())
+
     [task] = claim_some(1)
-    assert run_one(task, handler_of(handle, atomic=True), DatabaseClock()) is None
+    assert in_thread(run_in_a_worker) is None
     assert effects() == {"0"}
 
 
