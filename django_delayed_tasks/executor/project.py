@@ -14,6 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import Context, ContextVar
+from functools import partial
 from threading import local
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
@@ -43,7 +44,7 @@ def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """
     if _caller.get() is None:
         return within(who, step, who, function, *args)
-    return context_of(who).run(step, who, function, *args)
+    return context_of(who).run(partial(step, who, function, *args))
 
 
 def ask(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:

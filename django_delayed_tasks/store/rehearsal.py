@@ -32,7 +32,7 @@ from django_delayed_tasks.store.sql.transactions import is_transient
 from django_delayed_tasks.store.validation import Schedule
 
 CODE: Final = "django_delayed_tasks.rehearsal"
-"""The code of the rows of a rehearsal, which nobody sees."""
+"""The code of the rows of a rehearsal. No other transaction sees these rows."""
 _PAST: Final = datetime(2001, 2, 3, 4, 5, 6, 123456, tzinfo=UTC)
 """A time that has come, with all digits that are stored."""
 _FUTURE: Final = datetime(2099, 2, 3, 4, 5, 6, 123456, tzinfo=UTC)

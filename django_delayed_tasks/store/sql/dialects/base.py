@@ -127,6 +127,8 @@ class Dialect:
     """The statement after which the session's statements may take as long as they do; empty if that needs none."""
     usual_settings: Mapping[str, str] = {}
     """Settings of a session that make it refuse statements or change their effect, and their usual values."""
+    show_setting = "SHOW"
+    """The statement that, followed by the name of a setting, returns its value in the session."""
     notices: Notices = ""
     """The name of the way in which executors in other processes are told of new tasks; empty if they only poll."""
     charset = ""
@@ -215,7 +217,12 @@ class Dialect:
 
     def settings_of_session(self, names: Collection[str]) -> dict[str, str]:
         """Return the values of these settings in the session, for the ones that this server has."""
-        return {}
+        with self.connection.cursor() as cursor:
+            found = {}
+            for name in names:
+                cursor.execute(f"{self.show_setting} {name}")
+                found[name] = str(cursor.fetchone()[0])
+            return found
 
     def is_in_transaction(self) -> bool | None:
         """Return whether the session is in a transaction, as its driver tells without a statement; None if closed."""

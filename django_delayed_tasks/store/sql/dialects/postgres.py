@@ -55,14 +55,6 @@ class PostgreSQL(Dialect):
     }  # fmt: skip
     notices: Notices = "postgres"
 
-    def settings_of_session(self, names: Collection[str]) -> dict[str, str]:
-        with self.connection.cursor() as cursor:
-            found = {}
-            for name in names:
-                cursor.execute(f"SHOW {name}")
-                found[name] = str(cursor.fetchone()[0])
-            return found
-
     def moment_literal(self, moment: datetime) -> str:
         return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
 

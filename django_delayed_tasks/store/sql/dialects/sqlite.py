@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from sqlite3 import Error, OperationalError
@@ -42,15 +42,8 @@ class SQLite(Dialect):
     paused_queues = f"(SELECT json_group_array(queue) FROM {PAUSED_QUEUE})"
     notices = "sqlite"
     write_modes = ("IMMEDIATE", "EXCLUSIVE")
+    show_setting = "PRAGMA"
     usual_settings = {"count_changes": "0", "query_only": "0", "trusted_schema": "1"}
-
-    def settings_of_session(self, names: Collection[str]) -> dict[str, str]:
-        with self.connection.cursor() as cursor:
-            found = {}
-            for name in names:
-                cursor.execute(f"PRAGMA {name}")
-                found[name] = str(cursor.fetchone()[0])
-            return found
 
     @property
     def is_in_memory(self) -> bool:  # type: ignore[override]
