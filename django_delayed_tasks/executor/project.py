@@ -54,11 +54,7 @@ def ask(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
 
 def within(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """Call ``function(*args)``, which calls the project's code by steps, in one clean context for all of these."""
-    kept_connections.lend()
-    try:
-        return context_of(who).run(function, *args)
-    finally:
-        kept_connections.tidy_after(who)
+    return kept_connections.lent_to(who, context_of(who).run, function, *args)
 
 
 def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:

@@ -177,8 +177,9 @@ class Settler(Loop):
             self._put_aside([settlement for settlement in batch if settlement.claim in ended.waiting])
             batch = [settlement for settlement in batch if settlement.claim not in ended.waiting]
         self._report(batch, ended.became)
-        for settlement in batch:
-            self._locked_since.pop(settlement.claim, None)
+        if self._locked_since:
+            for settlement in batch:
+                self._locked_since.pop(settlement.claim, None)
         self._held.remove([settlement.claim for settlement in batch])
 
     def _put_aside(self, locked: list[Settlement]) -> None:

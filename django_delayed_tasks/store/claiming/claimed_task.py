@@ -39,7 +39,11 @@ This is harmless if on average one row is added, of any identity, for sixteen mi
 
 @dataclass(slots=True, eq=False)
 class ClaimedTask:
-    """A task as its run sees it: the row as ``executor`` claimed it. ``attempts`` includes the current attempt."""
+    """A task as its run sees it: the row as ``executor`` claimed it. ``attempts`` includes the current attempt.
+
+    Attributes:
+        claim: it fences every write that follows from it.
+    """
 
     id: int
     version: int
@@ -68,7 +72,11 @@ class ClaimedTask:
     _not_before: datetime | None = field(default=None, repr=False)
     _trigger: Trigger | None = field(default=None, repr=False)
     trace: str | None = field(default=None, repr=False)
-    _claim: Claim | None = field(default=None, init=False, repr=False)
+    claim: Claim = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # What Claim(...) does; its own __new__ is Python code, and takes three times as long.
+        self.claim = tuple.__new__(Claim, (self.id, self.version, self.executor))
 
     @property
     def trigger(self) -> Trigger | None:
@@ -152,14 +160,6 @@ class ClaimedTask:
         A task that is done and added again is another row: its id is greater, and its version begins at 0.
         """
         return (self.id << _VERSION_BITS) + self.version
-
-    @property
-    def claim(self) -> Claim:
-        """The claim: it fences every write that follows from it."""
-        if self._claim is None:
-            # What Claim(...) does; its own __new__ is Python code, and takes three times as long.
-            self._claim = tuple.__new__(Claim, (self.id, self.version, self.executor))
-        return self._claim
 
     def __str__(self) -> str:
         return f"{self.biz_code} {self.biz_num}"

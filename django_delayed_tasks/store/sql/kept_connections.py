@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import get_ident
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DataError, Error, IntegrityError, connections
@@ -24,6 +24,9 @@ from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 _kept: dict[int, list[BaseDatabaseWrapper]] = {}
 """By thread id: the connections that the thread keeps."""
@@ -142,7 +145,6 @@ class OfThread:
     def failure_to_open(self) -> Exception | None:
         """Open the connection to the database whose tasks the thread runs; return the error if it can have none now."""
         error = failure_to_open(self.connection.alias)
-        self.lend()
         self.connection.queries_log.clear()
         return error
 
@@ -256,10 +258,16 @@ def _prepare_nothing(connection: BaseDatabaseWrapper) -> None:
     pass
 
 
-def lend() -> None:
-    """Lend the connections of this thread to a project's code, if it is one of this package's."""
-    if own := _of_thread.get(get_ident()):
-        own.lend()
+def lent_to(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
+    """Call ``function(*args)``, code of a project, and tidy the connections of this thread if it is this package's."""
+    own = _of_thread.get(get_ident())
+    if own is None:
+        return function(*args)
+    own.lend()
+    try:
+        return function(*args)
+    finally:
+        own.tidy(who)
 
 
 def tidy_after(who: object) -> None:
