@@ -367,7 +367,7 @@ def works(connection: BaseDatabaseWrapper, to_write: bool = True) -> bool:
 
     A server that was demoted in a failover answers, but its sessions can write no more.
     """
-    if not connection.in_atomic_block and is_in_transaction(connection):
+    if not connection.in_atomic_block and is_in_transaction(connection) is not False:
         return False
     return connection.is_usable() and (not to_write or _accepts_writes(connection))
 
