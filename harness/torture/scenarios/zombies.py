@@ -16,7 +16,7 @@ from harness.torture.world import World
 
 MID_HANDLER = "executor stopped in mid-handler past its lease (SIGSTOP)"
 LEASE = 2.5
-REFUSED = " gone when "
+REFUSED = " lost before "
 """What an executor says whose settlement came too late."""
 LONE = "lone"
 """An executor, and the queue that no other one serves: what it has read to claim stays where it is."""
