@@ -4,7 +4,7 @@ To see one run from the inside, start in ``running/run.py``; for the way of a ta
 through the folders in this order:
 
 - ``claiming/`` decides what to claim next and how much of it;
-- ``limits/`` claims tasks of limited handlers together with their permits, and refuses what must not run here;
+- ``limits/`` claims tasks of limited handlers together with their permits;
 - ``running/`` runs tasks in worker threads and on an event loop, and decides how each run ends;
 - ``settling/`` writes those ends to the database and reports final failures.
 
@@ -20,7 +20,7 @@ The way of one task, file by file:
    permits (``store/limits/claiming.py``);
 2. hold: ``Held.add`` in ``held.py`` notes the claims: from now on this process answers for them;
 3. admit: tasks without a handler here, those that have been rescued, and those of limited handlers pass
-   ``Admission.admit`` in ``limits/admission.py``, which releases what must not run here now. A task that the poller has
+   ``Admission.admit`` in ``admission.py``, which releases what must not run here now. A task that the poller has
    claimed from another lane than its handler's, as after a deploy, is released into the handler's;
 4. queue: ``RunQueue.put`` in ``running/run_queue.py`` keeps the task until a thread is free, and groups tasks of one
    code into a batch; those of async handlers, limited or not, go to ``AwaitedRuns`` in ``running/awaited_runs.py``;
@@ -46,6 +46,6 @@ Around them:
 - ``process/`` starts an executor: for the command, for a supervisor, or in the caller's process.
 
 ``executor.py`` joins the parts, ``options.py`` configures them, ``held.py`` knows the claims that this process holds,
-and releases those that do not start, ``unanswered_claims.py`` releases those whose answer was lost, and ``health.py``
-says when the process must be restarted.
+and releases those that do not start, ``admission.py`` refuses what must not run here, ``unanswered_claims.py`` releases
+those whose answer was lost, and ``health.py`` says when the process must be restarted.
 """

@@ -8,13 +8,13 @@ from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing, meter
+from django_delayed_tasks.executor.admission import Admission
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
 from django_delayed_tasks.executor.claiming.listener import listening_for
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.health import HOUSEKEEPING, Health
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.limits.relay import Relay
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import Context, ContextVar
-from functools import partial
 from threading import local
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
@@ -29,6 +28,7 @@ logger = Log(__name__)
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
+LEFT_OPEN: Final = "the handler of this run left a transaction open on {!r}: what it wrote there is rolled back"
 FRAMEWORKS: Final = ("django.tasks", "django_tasks")
 """The modules of the Tasks framework and of its backport."""
 
@@ -37,24 +37,40 @@ _caller: ContextVar[object] = ContextVar("caller", default=None)
 
 
 def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
-    """Call ``function(*args)``, code of a project; return or raise what it does. The log names it by ``str(who)``.
-
-    After a call within another one the connections are the outer one's: of what it leaves there, a transaction ends at
-    once, and all else, such as a wrapper of statements, at the outer one's end.
-    """
-    if _caller.get() is None:
-        return within(who, step, who, function, *args)
-    return context_of(who).run(partial(step, who, function, *args))
+    """Call ``function(*args)``, code of a project; return or raise what it does. The log names it by ``str(who)``."""
+    return within(who, step, who, function, *args)
 
 
 def ask(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
-    """Call what a run asks, maybe in its transaction, such as ``backoff``; what it leaves is found after the run."""
-    return context_of(who).run(function, *args)
+    """Call what a run asks, such as ``backoff``, like :func:`step`, in a clean context.
+
+    A transaction in which it is called, which is that of an atomic run, goes on.
+    """
+    own = kept_connections.own()
+    begun = own.in_transaction()
+    try:
+        return context_of(who).run(function, *args)
+    except BaseException as error:
+        kept_connections.note_error(error)
+        raise
+    finally:
+        own.end_transactions(who, begun)
 
 
 def within(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
-    """Call ``function(*args)``, which calls the project's code by steps, in one clean context for all of these."""
-    return kept_connections.lent_to(who, context_of(who).run, function, *args)
+    """Call ``function(*args)``, which calls the project's code by steps, in one clean context for all of these.
+
+    After a call within another one the connections are the outer one's: of what a step leaves there, a transaction ends
+    at once, and all else, such as a wrapper of statements, at the outer one's end.
+    """
+    if _caller.get() is not None:
+        return context_of(who).run(function, *args)
+    own = kept_connections.own()
+    own.lend()
+    try:
+        return context_of(who).run(function, *args)
+    finally:
+        own.tidy(who)
 
 
 def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
@@ -65,7 +81,7 @@ def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
         kept_connections.note_error(error)
         raise
     finally:
-        kept_connections.end_transactions_of(who)
+        kept_connections.own().end_transactions(who)
 
 
 def work(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
@@ -78,11 +94,22 @@ def work(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
         returned = function(*args)
     except BaseException as error:
         kept_connections.note_error(error)
-        kept_connections.end_transactions_of(who)
+        kept_connections.own().end_transactions(who)
         raise
-    if left_open := kept_connections.end_transactions_of(who):
-        raise TransactionManagementError(kept_connections.LEFT_OPEN.format(left_open))
+    if left_open := kept_connections.own().end_transactions(who):
+        raise TransactionManagementError(LEFT_OPEN.format(left_open))
     return returned
+
+
+def refuse_left_open(but: str | None = None) -> None:
+    """Raise if the present call has left a transaction open on a database other than ``but``.
+
+    Raises:
+        TransactionManagementError: what it wrote there will be rolled back.
+    """
+    for connection in kept_connections.own().in_transaction():
+        if connection.alias != but:
+            raise TransactionManagementError(LEFT_OPEN.format(connection.alias))
 
 
 async def astep(who: object, function: Callable[[Unpack[Ts]], Awaitable[R]], *args: *Ts) -> R:
@@ -93,7 +120,7 @@ async def astep(who: object, function: Callable[[Unpack[Ts]], Awaitable[R]], *ar
         kept_connections.note_error(error)
         raise
     finally:
-        kept_connections.end_transactions_of(who)
+        kept_connections.own().end_transactions(who)
 
 
 def attempt(who: object, function: Callable[[Unpack[Ts]], object], *args: *Ts) -> BaseException | None:

@@ -20,15 +20,14 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
 from django_delayed_tasks.stats.figures import Figures
 from django_delayed_tasks.stats.limits import Limited
+from django_delayed_tasks.stats.reasons import Reason, closed, lacks_handler, was_refused
 from django_delayed_tasks.stats.resources import pool_names
 from django_delayed_tasks.stats.snapshot import LATE, MAX_RUNNING, Snapshot, take_snapshot
 from django_delayed_tasks.stats.suspects import running_text
-from django_delayed_tasks.store.claiming.waiting import COUNTED, Waiting
+from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.resources.retime import leases_ahead
 from django_delayed_tasks.store.resources.usage import first_free
 from django_delayed_tasks.store.schedules.retime import declared_ahead, mended, times_of
-from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN
-from django_delayed_tasks.store.sql.lanes import is_limited
 from django_delayed_tasks.store.sql.transactions import oldest_transaction
 from django_delayed_tasks.support.durations import duration_text, number_text
 from django_delayed_tasks.support.spans import local
@@ -66,7 +65,7 @@ def problems_of(seen: Snapshot, queues: list[QueueBacklog] | None = None) -> lis
     kinds = (
         _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _empty_pools(seen), _late(seen, rows),
         _held_back(seen, rows), _crashed(seen), _lost(seen), _clocks(seen), written_ahead(seen), _pinned(seen),
-        _paused(rows),
+        _paused(seen, rows),
         _limited(seen, rows),
     )  # fmt: skip
     found = [problem for kind in kinds for problem in islice(kind, MAX_OF_A_KIND)]
@@ -76,7 +75,7 @@ def problems_of(seen: Snapshot, queues: list[QueueBacklog] | None = None) -> lis
 def _no_executor(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
     if seen.alive:
         return
-    open_queues = [queue for queue in queues if not queue.paused_at]
+    open_queues = [queue for queue in queues if closed(seen, queue.name) is Reason.NO_EXECUTOR]
     due = sum(queue.due for queue in open_queues)
     text = _("No executor is alive.")
     if due:
@@ -84,14 +83,12 @@ def _no_executor(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem
         text = _("No executor is alive (%(tasks)s due, the first for %(time)s).")
         text %= {"tasks": tasks_text(due), "time": duration_text(first)}
     advice = _("Start one: manage.py starttask. If it is running, its log says why it cannot reach the database.")
-    yield Problem("no_executor", "error" if due else "warning", text, advice)
+    yield Problem(Reason.NO_EXECUTOR, "error" if due else "warning", text, advice)
 
 
 def _unserved(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
-    if not seen.alive:
-        return
     for queue in queues:
-        if queue.served_by or queue.earliest is None:
+        if closed(seen, queue.name) is not Reason.QUEUE_UNSERVED or queue.earliest is None:
             continue
         text = _("The queue “%(queue)s” has no executor.")
         values = {"queue": queue.name, "tasks": tasks_text(queue.due), "time": duration_text(queue.latency)}
@@ -100,7 +97,7 @@ def _unserved(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
         advice = _("Start an executor that serves it: see --queues and --exclude-queues of starttask.")
         if meant := served_name_like(seen, queue.name):
             advice = _("Did you mean the queue “%s”? Otherwise, start an executor that serves it.") % meant
-        yield Problem("queue_unserved", "error" if queue.due else "warning", text % values, advice, queue.name)
+        yield Problem(Reason.QUEUE_UNSERVED, "error" if queue.due else "warning", text % values, advice, queue.name)
 
 
 def served_name_like(seen: Snapshot, queue: str) -> str | None:
@@ -121,7 +118,7 @@ def _without_handler(seen: Snapshot) -> Iterator[Problem]:
                 "An executor's log says why it cannot be imported. If the function has moved to another module, import"
                 " it in the old one as well; if it is gone, cancel the tasks."
             )
-        yield Problem("code_without_handler", "error", text, advice, code)
+        yield Problem(Reason.CODE_WITHOUT_HANDLER, "error", text, advice, code)
 
 
 def codes_without_handler(seen: Snapshot, only: Collection[str] | None = None) -> dict[str, bool]:
@@ -139,22 +136,6 @@ def codes_without_handler(seen: Snapshot, only: Collection[str] | None = None) -
     return {code: is_of_function for code, is_of_function in codes.items() if code in refused or not is_of_function}
 
 
-def lacks_handler(seen: Snapshot, task: Task | Waiting) -> bool:
-    """Return whether live executors serve the task's queue, and none of them has a handler for its code."""
-    serving = [] if task.queue in seen.paused else seen.serving(task.queue)
-    return bool(serving) and not any(task.biz_code in (one.codes or ()) for one in serving)
-
-
-def was_refused(seen: Snapshot, task: Task | Waiting) -> bool:
-    """Return whether an executor has looked for the handler of this task, which is due, and found none.
-
-    It postpones the task by a time of its own; one that has limits it leaves in its lane.
-    """
-    if is_limited(task.lane):
-        return task.claim_at <= seen.now - 2 * LATE  # a heartbeat tells which functions an executor has imported
-    return abs((task.claim_at - task.update_time).total_seconds() - LOOK_AGAIN) < 0.1
-
-
 def _is_code_of_function(alias: str, code: str) -> bool:
     """Return whether a task of this code is one of the Tasks framework's functions."""
     rows: Any = Task.objects.using(alias).filter(biz_code=code).values_list("biz_ext", flat=True)
@@ -165,7 +146,8 @@ def _is_code_of_function(alias: str, code: str) -> bool:
 
 def _empty_pools(seen: Snapshot) -> Iterator[Problem]:
     late = seen.now - LATE
-    codes = {task.biz_code for task in seen.first_due if task.claim_at <= late and task.queue not in seen.paused}
+    waiting = [task for task in seen.first_due if task.claim_at <= late]
+    codes = {task.biz_code for task in waiting if closed(seen, task.queue) is not Reason.QUEUE_PAUSED}
     pools = {code: handler.pool for code in codes if (handler := find(code)) and handler.pool}
     usable = first_free(seen.alias, set(pools.values()))
     for code, pool in sorted(pools.items()):
@@ -177,7 +159,7 @@ def _empty_pools(seen: Snapshot) -> Iterator[Problem]:
 
 def _late(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
     for queue in queues:
-        if queue.latency <= VERY_LATE or queue.paused_at or not queue.served_by:
+        if queue.latency <= VERY_LATE or closed(seen, queue.name):
             continue
         values = {"queue": queue.name, "tasks": tasks_text(queue.ready), "time": duration_text(queue.latency)}
         values["threads"] = threads_clause(seen, queue.name)
@@ -235,7 +217,7 @@ def _limited(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
             )
             first = _("The first has waited for %s.") % duration_text(seen.now - one.since)
             advice = _("Raise the limit if that is too long.")
-            yield Problem("limited", "info", f"{limited_text(one, text)} {first}", advice, one.code)
+            yield Problem(Reason.LIMITED, "info", f"{limited_text(one, text)} {first}", advice, one.code)
 
 
 def _held_back(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
@@ -247,7 +229,7 @@ def _held_back(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
         values = {"queue": one.queue, "time": duration_text(seen.now - one.since), "tasks": tasks_text(one.tasks)}
         advice = _("More processes run more of them at a time. A handler that may hang needs a timeout.")
         text %= {**values, "suspects": running_text(one.behind)}
-        yield Problem("held_back", "warning", text, advice, one.queue)
+        yield Problem(Reason.HELD_BACK, "warning", text, advice, one.queue)
 
 
 def limited_text(one: Limited, text: str) -> str:
@@ -346,12 +328,13 @@ def _pinned(seen: Snapshot) -> Iterator[Problem]:
         yield Problem("old_transaction", "warning", text % values, advice, str(oldest[1]))
 
 
-def _paused(queues: list[QueueBacklog]) -> Iterator[Problem]:
+def _paused(seen: Snapshot, queues: list[QueueBacklog]) -> Iterator[Problem]:
     for queue in queues:
-        if queue.paused_at and queue.due:
+        if closed(seen, queue.name) is Reason.QUEUE_PAUSED and queue.due:
             text = _("The queue “%(queue)s” is paused (%(tasks)s due).")
             values = {"queue": queue.name, "tasks": tasks_text(queue.due)}
-            yield Problem("queue_paused", "warning", text % values, _("Resume it on the page of queues."), queue.name)
+            advice = _("Resume it on the page of queues.")
+            yield Problem(Reason.QUEUE_PAUSED, "warning", text % values, advice, queue.name)
 
 
 def tasks_text(count: int) -> str:

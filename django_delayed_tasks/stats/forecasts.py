@@ -13,6 +13,7 @@ from typing import Final
 from django.utils import timezone
 
 from django_delayed_tasks.stats.figures import Figures
+from django_delayed_tasks.stats.reasons import closed
 from django_delayed_tasks.stats.snapshot import Snapshot, take_snapshot
 from django_delayed_tasks.store.records.survey import LATER, Recurring, minute_of, moment_of, project
 
@@ -219,4 +220,4 @@ def _held(codes: Iterable[str], minute: int, seen: Snapshot) -> list[str]:
             read[task.biz_code].add(task.queue)
     is_read = seen.next.until is None or minute_of(seen.next.until) > minute
     queues = set[str]().union(*((is_read and read[code]) or known.get(code, set()) for code in codes))
-    return sorted(queue for queue in queues if queue in seen.paused or not seen.serving(queue))
+    return sorted(queue for queue in queues if closed(seen, queue))

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.stats.figures import Figures
+from django_delayed_tasks.stats.reasons import closed
 from django_delayed_tasks.stats.snapshot import LATE, Snapshot
 from django_delayed_tasks.stats.suspects import Apart, held_back
 from django_delayed_tasks.store.claiming import waiting
@@ -63,7 +64,7 @@ class Waits(NamedTuple):
 
 def waits_of(seen: Snapshot) -> Waits:
     """Return which due tasks wait for limits; tasks in paused queues or without an executor wait for something else."""
-    served = [level for level in seen.agenda.levels if is_limited(level.lane) and _is_served(seen, level)]
+    served = [level for level in seen.agenda.levels if is_limited(level.lane) and not closed(seen, level.queue)]
     limits = used_up(seen, {_place(level) for level in served if not is_blocked(level.lane) and _is_late(seen, level)})
     held = [level for level in served if is_blocked(level.lane) or (_is_late(seen, level) and _place(level) in limits)]
     limited = sorted([*_opened(seen, held, limits), *_blocked(seen)], key=lambda one: one.since)
@@ -72,10 +73,6 @@ def waits_of(seen: Snapshot) -> Waits:
 
 def _place(level: Level) -> Place:
     return level.queue, code_of(level.lane)
-
-
-def _is_served(seen: Snapshot, level: Level) -> bool:
-    return level.queue not in seen.paused and bool(seen.serving(level.queue))
 
 
 def _is_late(seen: Snapshot, level: Level) -> bool:
@@ -97,7 +94,7 @@ def _blocked(seen: Snapshot) -> Iterable[Limited]:
     since: dict[Place, datetime] = {}
     keys: dict[Place, int] = {}
     for level in seen.agenda.blocked:
-        if _is_served(seen, level):
+        if not closed(seen, level.queue):
             place = _place(level)
             since[place] = min(level.earliest, since.get(place, level.earliest))
             keys[place] = keys.get(place, 0) + 1

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.stats.figures import Figures
+from django_delayed_tasks.stats.reasons import closed
 from django_delayed_tasks.stats.snapshot import LATE, Snapshot
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.agenda import Level
@@ -93,7 +94,7 @@ def bound_of(seen: Snapshot, queue: str) -> int | None:
     running = _rescued(seen)
     below = partial(rescues_below, max_rescues=settings.MAX_RESCUES)
     bounds = [below(task.rescues for task in running.get(one.pk, ())) for one in seen.serving(queue)]
-    if queue in seen.paused or not bounds or None in bounds:
+    if closed(seen, queue) or None in bounds:
         return None
     return max(bound for bound in bounds if bound)
 

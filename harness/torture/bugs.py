@@ -115,10 +115,11 @@ def _in_latin1(value: Any) -> Any:
 def keep_read_only_sessions() -> None:
     """Keep a connection through which nothing can be written, as long as it answers."""
     kept: Any = import_module(f"{STORE}.sql.kept_connections")
-    kept._accepts_writes = lambda connection: True
+    for module, name in (("mysql", "MySQL"), ("postgres", "PostgreSQL"), ("sqlite", "SQLite")):
+        getattr(import_module(f"{STORE}.sql.dialects.{module}"), name).accepts_writes = lambda dialect: True
     for user in ("membership.lease", "threads.loop"):
-        module: Any = import_module(f"django_delayed_tasks.executor.{user}")
-        module.give_up_connection = lambda alias, error: kept.discard_unusable(alias)
+        giving_up: Any = import_module(f"django_delayed_tasks.executor.{user}")
+        giving_up.give_up_connection = lambda alias, error: kept.discard_unusable(alias)
 
 
 def start_unconnected() -> None:

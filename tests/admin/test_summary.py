@@ -11,7 +11,7 @@ from django_delayed_tasks import pause_queue
 from django_delayed_tasks.management.tasks.output import as_text
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.stats.blocked import reasons
+from django_delayed_tasks.stats.why import told
 from django_delayed_tasks.store.records.history import CUT_OFF
 from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
 from tests.admin.conftest import Shop
@@ -91,21 +91,21 @@ def test_one_without_a_handler_that_executors_put_off_again_and_again(boss: Clie
     row = task("1", NOW - HOUR, **put_off)
     why = "no executor of its queue has a handler for its code"
     assert sentence_of(boss, row) == f"pending Due since 2031-05-17 10:30:00, late by 1 h: {why}."
-    assert reasons(row, NOW) == [why]
-    assert reasons(task("2", NOW, claim_at=NOW), NOW) == [why], "at once"
-    assert reasons(task("3", NOW + MINUTE, claim_at=NOW + MINUTE), NOW) == []
+    assert told(row, NOW) == why
+    assert told(task("2", NOW, claim_at=NOW), NOW) == why, "at once"
+    assert told(task("3", NOW + MINUTE, claim_at=NOW + MINUTE), NOW) == ""
 
 
 def test_one_that_is_kept_apart_from_another_that_was_rescued(boss: Client) -> None:
     web = executor("web/1", codes=[CODE])
     row = task("1", claim_at=NOW - HOUR, rescues=2)
     running = task("2", status=TaskStatus.RUNNING, executor=web.pk)
-    assert reasons(row, NOW) == ["it waits for an executor"]
+    assert told(row, NOW) == "it waits for an executor"
     Task.objects.filter(pk=running.pk).update(rescues=1)
     why = "it is held back while other tasks run that were taken from dead executors: one of them may be the cause"
-    assert reasons(row, NOW) == [f"{why} ({CODE} 2 runs on web/1 (for 0.00 s))"]
+    assert told(row, NOW) == f"{why} ({CODE} 2 runs on web/1 (for 0.00 s))"
     executor("web/2", codes=[CODE])
-    assert reasons(row, NOW) == ["it waits for an executor"]
+    assert told(row, NOW) == "it waits for an executor"
 
 
 def test_a_due_task_of_a_paused_queue(boss: Client) -> None:

@@ -16,7 +16,7 @@ from django_delayed_tasks.handlers import find, registry
 from django_delayed_tasks.handlers.functions import code_of_function
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.stats.blocked import reason
+from django_delayed_tasks.stats.why import why
 from tests.executor.limits.parts import LanesBench
 from tests.executor.parts import Bench, drain
 from tests.function_tasks.framework import default_task_backend
@@ -93,7 +93,9 @@ def test_it_is_named_with_its_reason(moved: Moved) -> None:
         Task.objects.filter(claim_at__lte=timezone.now()).update(claim_at=timezone.now() - 2 * stats.snapshot.LATE)
         row = Task.objects.get()
         assert (row.status, row.attempts) == (TaskStatus.PENDING, 0)
-        assert NOTHING in reason(row, timezone.now())
+        found = why(row, timezone.now())
+        assert found
+        assert NOTHING in found.text
         assert NOTHING in shown(row.biz_code, row.biz_num)["waits_for"]
         [problem] = [one for one in stats.problems() if one.kind == "code_without_handler"]
         assert (problem.subject, problem.level) == (row.biz_code, "error")

@@ -11,10 +11,10 @@ from django_delayed_tasks.metrics.cluster import read_cluster
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats import suspects
-from django_delayed_tasks.stats.blocked import reasons
 from django_delayed_tasks.stats.limits import waits_of
 from django_delayed_tasks.stats.snapshot import take_snapshot
 from django_delayed_tasks.stats.suspects import HeldBack, Suspect
+from django_delayed_tasks.stats.why import told
 from django_delayed_tasks.store.claiming import waiting
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, task
 
@@ -68,7 +68,7 @@ def test_what_is_held_back_beside_what(web: Executor, running: int, rescues: int
     row = due("due", rescues)
     [queue] = stats.backlog().queues
     assert (queue.held_back is not None, queue.is_late) == (is_held_back, not is_held_back)
-    assert ("held back" in reasons(row, NOW)[0]) == is_held_back
+    assert ("held back" in told(row, NOW)) == is_held_back
 
 
 def test_not_if_another_executor_of_the_queue_may_take_it(web: Executor) -> None:
@@ -110,7 +110,7 @@ def test_what_people_read(web: Executor) -> None:
     [problem] = [problem for problem in stats.problems() if problem.kind == "held_back"]
     assert (problem.level, problem.subject, problem.text) == ("warning", "default", text)
     assert not [problem for problem in stats.problems() if problem.kind.startswith("late")]
-    [why] = reasons(row, NOW)
+    why = told(row, NOW)
     assert why.endswith(f"one of them may be the cause ({behind})")
     output = StringIO()
     call_command("taskhealth", stdout=output)

@@ -13,8 +13,8 @@ from django_delayed_tasks.admin.lists.columns import column, in_card, json_of, m
 from django_delayed_tasks.admin.triggers import outlook
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats.blocked import blocked_text
 from django_delayed_tasks.stats.plans import plan_of
+from django_delayed_tasks.stats.why import blocked_text
 
 
 def _percent(fraction: float) -> int:

@@ -16,7 +16,7 @@ from django_delayed_tasks.admin.tasks.timeline import Event, timeline
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats.blocked import cut_offs_text, reason
+from django_delayed_tasks.stats.why import cut_offs_text, why
 from django_delayed_tasks.store import executors
 
 
@@ -73,12 +73,12 @@ def _running(site: str, task: Task) -> SafeString | str:
 def _pending(site: str, task: Task) -> SafeString | str:
     now = database_now(task)
     values = {"moment": columns.moment_text(task.claim_at), "time": columns.duration_text(task.claim_at - now)}
-    why = reason(task, now)
-    if task.claim_at > now and why:  # without a handler, executors put it off again and again
+    found = why(task, now)
+    if task.claim_at > now and found:  # without a handler, executors put it off again and again
         since = max(task.when, task.create_time)
         values = {"moment": columns.moment_text(since), "time": columns.duration_text(now - since)}
-    if task.claim_at <= now or why:
-        return _("Due since %(moment)s, late by %(time)s: %(reason)s.") % {**values, "reason": why}
+    if found:
+        return _("Due since %(moment)s, late by %(time)s: %(reason)s.") % {**values, "reason": found.text}
     if task.attempts:
         return _("Its next attempt is at %(moment)s, in %(time)s.") % values
     return _("Waits until %(moment)s, in %(time)s.") % values

@@ -9,10 +9,10 @@ from django.db import Error
 
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor import announcing, meter
+from django_delayed_tasks.executor.admission import Admission
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, RoundRobin
 from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lanes import AGAIN, MAX_IDLE, Lanes
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import ALONE, Peers

@@ -7,8 +7,8 @@ from typing import Final
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing, project
+from django_delayed_tasks.executor.admission import Admission
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.limits.permits import PermitDecision, Permits
 from django_delayed_tasks.executor.limits.room import LaneRoom

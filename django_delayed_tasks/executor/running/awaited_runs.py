@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from asgiref.sync import sync_to_async
 
@@ -12,7 +12,7 @@ from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
+from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun, Lent
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.executor.running.event_loop import EventLoop
 from django_delayed_tasks.executor.threads.connecting import EVENT_LOOP
@@ -21,9 +21,6 @@ from django_delayed_tasks.store.settling.settlement import stopped
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
-
-if TYPE_CHECKING:
-    from django_delayed_tasks.executor.running.worker import Performer
 
 logger = Log(__name__)
 
@@ -36,6 +33,22 @@ COMPLAIN_EVERY: Final = 60.0
 """Seconds between two warnings about the same code."""
 
 
+class Performs(Protocol):
+    """Performs a run, or gives its tasks back; see the methods of the ``Performer`` in ``worker.py``."""
+
+    async def aperform(self, running: CurrentRun) -> None: ...
+
+    async def arelease(self, running: CurrentRun) -> None: ...
+
+    def released(self, running: CurrentRun) -> Lent: ...
+
+    def give_back(self, lent: Lent) -> None: ...
+
+    def claims_are_gone(self, running: CurrentRun) -> bool: ...
+
+    def fail_run(self, running: CurrentRun, error: BaseException) -> None: ...
+
+
 class AwaitedRuns:
     """Starts runs on the event loop, ``async_concurrency`` at a time, and cancels them; thread-safe."""
 
@@ -46,13 +59,13 @@ class AwaitedRuns:
         self._name = options.name
         self._reconnecting = asyncio.Lock()
         self._slots = asyncio.Semaphore(options.async_concurrency)
-        self._performer: Performer | None = None
+        self._performer: Performs | None = None
         self._in_slots: set[CurrentRun] = set()
         self._tasks: dict[CurrentRun, asyncio.Task[None]] = {}
         self._abandoned: dict[CurrentRun, float] = {}
         self._complained: dict[str, float] = {}
 
-    def start(self, performer: "Performer") -> None:
+    def start(self, performer: Performs) -> None:
         """Let this performer do the runs; the loop is started with the first of them."""
         self._performer = performer
 
@@ -96,7 +109,7 @@ class AwaitedRuns:
             self._held.connecting.begin(EVENT_LOOP, error)
         return error is None
 
-    async def _postpone(self, performer: "Performer", running: CurrentRun) -> None:
+    async def _postpone(self, performer: Performs, running: CurrentRun) -> None:
         """Release the tasks of a run that cannot connect, and keep their resources until a connection can be opened."""
         lent = performer.released(running)
         self._leave_slot(running)

@@ -11,6 +11,8 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 Batch = list[ClaimedTask]
 """Tasks that are run in one call; most have only one."""
+Lent = list[tuple[ClaimedTask, Any]]
+"""Tasks, each with the resource that was lent to it."""
 
 
 @dataclass(slots=True, eq=False)

@@ -35,7 +35,6 @@ from django_delayed_tasks.store.claiming.claimed_task import (
 )
 from django_delayed_tasks.store.schedules.recurrence import recurrence
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time_of
@@ -77,7 +76,7 @@ def _call(handler: TaskHandler, tasks: Batch) -> Any:
     if not handler.atomic:
         return project.work(tasks[0], middleware.call, handler, tasks)
     returned = middleware.call(handler, tasks)
-    kept_connections.refuse_left_open(but=tasks[0].alias)
+    project.refuse_left_open(but=tasks[0].alias)
     return returned
 
 

@@ -6,7 +6,7 @@ A :class:`Performer` does so in a thread, and on the event loop, where the runs 
 import asyncio
 import time
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from asgiref.sync import sync_to_async
 
@@ -16,21 +16,18 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.awaited_run import arun
-from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
+from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun, Lent
 from django_delayed_tasks.executor.running.deciding import raised, rescue_settlement
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.threads.crew import CrewThread
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.handlers import find
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost, lend, not_before
+from django_delayed_tasks.store.claiming.claimed_task import is_lost, lend, not_before
 from django_delayed_tasks.store.sql import kept_connections
 
 MAX_HOLD: Final = 0.02
 """Seconds before it is due that a task may be claimed, and then held by the thread that will run it."""
-
-Lent = list[tuple[ClaimedTask, Any]]
-"""Tasks, each with the resource that was lent to it."""
 
 
 class Performer:
@@ -114,7 +111,7 @@ class Performer:
     def _free_resources(self, tasks: Batch) -> None:
         for task in tasks:
             if task.resource is not None:
-                kept_connections.tidy_after(task)  # through what the run has left, it might not be given back
+                kept_connections.own().tidy(task)  # through what the run has left, it might not be given back
                 self._held.free_resource(task)
 
     async def arelease(self, running: CurrentRun) -> None:

@@ -37,6 +37,8 @@ from django_delayed_tasks.triggers import next_run
 
 logger = Log(__name__)
 
+LOST = "lost before"
+"""What the log says of the claim of a run that ended too late."""
 LOCKED_PAUSE = 0.5
 """Seconds between two attempts to settle rows that another transaction has locked."""
 COMPLAINT_EVERY = 60.0
@@ -216,7 +218,7 @@ class Settler(Loop):
                 self._failures.report(task, settlement, then)
         if len(became) < len(batch):
             lost = [settlement.claim for settlement in batch if settlement.claim not in became]
-            text = plural(len(lost), "claim was lost before its run", "claims were lost before their runs")
+            text = plural(len(lost), f"claim was {LOST} its run", f"claims were {LOST} their runs")
             again = plural(len(lost), "the task", "the tasks")
             logger.warning("%d %s ended, so %s may run again: %s", len(lost), text, again, self._named(lost))
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.threads.crew import Crew, CrewThread, Jobs
-from django_delayed_tasks.store.sql import kept_connections
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,7 +80,7 @@ class KeptThreads(ThreadPoolExecutor):
 def _called(function: Callable[[], R]) -> R:
     """Call the function; what it has left open is lost, so that it has failed, as a handler would have."""
     returned = function()
-    kept_connections.refuse_left_open()
+    project.refuse_left_open()
     return returned
 
 

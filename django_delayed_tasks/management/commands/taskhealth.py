@@ -19,6 +19,7 @@ from django_delayed_tasks.management.streams import SteadyCommand
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
 from django_delayed_tasks.stats.findings import codes_without_handler, limited_text, tasks_text, written_ahead
 from django_delayed_tasks.stats.limits import Limited
+from django_delayed_tasks.stats.reasons import Reason, closed
 from django_delayed_tasks.stats.runs import rates_of
 from django_delayed_tasks.stats.snapshot import Snapshot, serves, take_snapshot
 from django_delayed_tasks.support.durations import duration_text
@@ -81,12 +82,13 @@ def _found(seen: Snapshot, given: dict[str, Any]) -> tuple[list[str], list[str]]
     queues = [
         queue
         for queue in queues_of(seen)
-        if not queue.paused_at and (given["queue"] is None or queue.name in given["queue"])
+        if closed(seen, queue.name) is not Reason.QUEUE_PAUSED
+        and (given["queue"] is None or queue.name in given["queue"])
     ]
     limited = sorted((one for queue in queues for one in queue.limited), key=lambda one: one.since)
     wrong = [
         *_executors(seen, given),
-        *_late(queues, given["max_late"]),
+        *_late(seen, queues, given["max_late"]),
         *_without_handler(seen, given["queue"]),
         *(f"{problem.text} {problem.advice}" for problem in written_ahead(seen, given["queue"])),
         *_limited(limited, seen.now, given["max_limited"]),
@@ -112,11 +114,12 @@ def _executors(seen: Snapshot, given: dict[str, Any]) -> Iterator[str]:
         yield text % {"alive": alive, "needed": given["executors"]}
 
 
-def _late(queues: list[QueueBacklog], most: float) -> Iterator[str]:
-    late = [queue for queue in queues if queue.latency.total_seconds() > most or _is_unserved(queue)]
+def _late(seen: Snapshot, queues: list[QueueBacklog], most: float) -> Iterator[str]:
+    unserved = {queue.name for queue in queues if queue.due and closed(seen, queue.name)}
+    late = [queue for queue in queues if queue.latency.total_seconds() > most or queue.name in unserved]
     for queue in sorted(late, key=lambda queue: -queue.latency)[:MAX_QUEUES]:
         values = {"queue": queue.name, "time": duration_text(queue.latency), "limit": f"{most:g}"}
-        if _is_unserved(queue):
+        if queue.name in unserved:
             text = _("queue %(queue)s has no executor (%(tasks)s due, the first for %(time)s)")
             yield text % {**values, "tasks": tasks_text(queue.due)}
         else:
@@ -126,10 +129,6 @@ def _late(queues: list[QueueBacklog], most: float) -> Iterator[str]:
 def _without_handler(seen: Snapshot, queues: list[str] | None) -> Iterator[str]:
     for code in list(codes_without_handler(seen, queues))[:MAX_QUEUES]:
         yield _("tasks of %s wait, and no executor of their queue has a handler for them") % code
-
-
-def _is_unserved(queue: QueueBacklog) -> bool:
-    return bool(queue.due) and not queue.served_by
 
 
 def _limited(limited: list[Limited], now: datetime, most: float | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ from django_delayed_tasks.management.tasks import output, retiming, selection, v
 from django_delayed_tasks.management.tasks.arguments import add_arguments
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import AddAction
-from django_delayed_tasks.stats.blocked import reasons
+from django_delayed_tasks.stats.why import told
 from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.support.durations import past_text
 
@@ -103,7 +103,7 @@ class Command(BaseCommand):
         elif given["format"] == "json":
             times = [moment.isoformat() for moment in output.next_times(task, now)]
             name = output.executor_name(task)
-            more = {"executor_name": name, "waits_for": "; ".join(reasons(task, now)), "next_times": times}
+            more = {"executor_name": name, "waits_for": told(task, now), "next_times": times}
             shown = output.task_as_dict(task) | more | {"runs": [output.run_as_dict(run) for run in runs]}
             self.stdout.write(output.as_json(shown))
         else:

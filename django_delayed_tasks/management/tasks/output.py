@@ -11,8 +11,8 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.management.shared import aligned, padded, places
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.stats.blocked import cut_offs_text, reasons
 from django_delayed_tasks.stats.plans import plan_of
+from django_delayed_tasks.stats.why import cut_offs_text, told
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.support import spans
@@ -105,7 +105,7 @@ def as_text(task: Task, runs: Iterable[TaskRun], now: datetime) -> list[str]:
         fields["executor"] = executor_name(task) or task.executor
     else:
         del fields["executor"]
-    fields["status"] = "; ".join(filter(None, [_state(task), cut_offs_text(task), *reasons(task, now)]))
+    fields["status"] = "; ".join(filter(None, [_state(task), cut_offs_text(task), told(task, now)]))
     fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
     model: Any = Task._meta
     labels = {name: str(model.get_field(name).verbose_name) for name in fields}

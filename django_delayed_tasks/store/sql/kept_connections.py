@@ -7,16 +7,15 @@ new is closed and replaced; all that judges a connection is in this file.
 import os
 from asyncio import _set_running_loop
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import get_ident
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DataError, Error, IntegrityError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.transaction import TransactionManagementError
 
 from django_delayed_tasks.store.sql.clusters import Cluster, cluster_of
 from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -25,15 +24,11 @@ from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
-R = TypeVar("R")
-Ts = TypeVarTuple("Ts")
-
 _kept: dict[int, list[BaseDatabaseWrapper]] = {}
 """By thread id: the connections that the thread keeps."""
 _of_thread: "dict[int, OfThread]" = {}
 """By thread id: what this package's threads have of their connections."""
 _of_parent: list[list[BaseDatabaseWrapper]] = []
-LEFT_OPEN = "the handler of this run left a transaction open on {!r}: what it wrote there is rolled back"
 losses = 0
 """The number of this process's connections that were found to be lost: when it grows, others may not work either."""
 
@@ -188,34 +183,28 @@ class OfThread:
         if not is_as_new(connection, wrappers):
             self._replace(connection)
 
-    def end_transactions(self, who: object) -> str | None:
+    def in_transaction(self) -> list[BaseDatabaseWrapper]:
+        """Return the connections on which a transaction is open."""
+        return [connection for connection in self._all if is_in_transaction(connection)]
+
+    def end_transactions(self, who: object, begun: Sequence[BaseDatabaseWrapper] = ()) -> str | None:
         """Replace the connections on which ``who`` has left a transaction open, and leave all else as it is.
 
-        Return the alias of one of them, or None.
+        Those in ``begun`` were in a transaction before. Return the alias of one that was replaced, or None.
         """
         alias = None
         for connection in self._all:
             is_open = is_in_transaction(connection)
-            if is_open:
+            if is_open is None:
+                connection.errors_occurred = True  # so that it is looked at by :meth:`tidy`
+            elif is_open and connection not in begun:
                 self._end_transaction(connection, who)
                 alias = connection.alias
-            elif is_open is None:
-                connection.errors_occurred = True  # so that it is looked at by :meth:`tidy`
         return alias
 
     def _end_transaction(self, connection: BaseDatabaseWrapper, who: object) -> None:
         logger.error("%s left a transaction open on %r: what it wrote there is rolled back", who, connection.alias)
         self._replace(connection)
-
-    def refuse_left_open(self, but: str | None) -> None:
-        """Raise if the present run has left a transaction open on a database other than ``but``.
-
-        Raises:
-            TransactionManagementError: what it wrote there will be rolled back.
-        """
-        for connection in self._all:
-            if is_in_transaction(connection) and connection.alias != but:
-                raise TransactionManagementError(LEFT_OPEN.format(connection.alias))
 
     def blocks_writers(self) -> bool:
         """Return whether the thread is in a transaction that keeps all others from writing; for another thread."""
@@ -258,35 +247,30 @@ def _prepare_nothing(connection: BaseDatabaseWrapper) -> None:
     pass
 
 
-def lent_to(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
-    """Call ``function(*args)``, code of a project, and tidy the connections of this thread if it is this package's."""
-    own = _of_thread.get(get_ident())
-    if own is None:
-        return function(*args)
-    own.lend()
-    try:
-        return function(*args)
-    finally:
-        own.tidy(who)
+class OfOthers:
+    """Stands for the connections of a thread that is not this package's: they are left alone."""
+
+    def lend(self) -> None:
+        """See :meth:`OfThread.lend`."""
+
+    def tidy(self, who: object = "a handler") -> None:
+        """See :meth:`OfThread.tidy`."""
+
+    def in_transaction(self) -> list[BaseDatabaseWrapper]:
+        """See :meth:`OfThread.in_transaction`."""
+        return []
+
+    def end_transactions(self, who: object, begun: Sequence[BaseDatabaseWrapper] = ()) -> str | None:
+        """See :meth:`OfThread.end_transactions`."""
+        return None
 
 
-def tidy_after(who: object) -> None:
-    """Tidy the connections of this thread, if it is one of this package's; see :meth:`OfThread.tidy`."""
-    if own := _of_thread.get(get_ident()):
-        own.tidy(who)
+_of_others = OfOthers()
 
 
-def end_transactions_of(who: object) -> str | None:
-    """End the transactions of this thread, if it is one of this package's; see :meth:`OfThread.end_transactions`."""
-    if own := _of_thread.get(get_ident()):
-        return own.end_transactions(who)
-    return None
-
-
-def refuse_left_open(but: str | None = None) -> None:
-    """Like :meth:`OfThread.refuse_left_open`, if this thread is one of this package's."""
-    if own := _of_thread.get(get_ident()):
-        own.refuse_left_open(but)
+def own() -> OfThread | OfOthers:
+    """Return the connections of this thread, by which they are lent to a project's code and looked at afterwards."""
+    return _of_thread.get(get_ident(), _of_others)
 
 
 def _renew(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
@@ -369,12 +353,10 @@ def works(connection: BaseDatabaseWrapper, to_write: bool = True) -> bool:
     """
     if not connection.in_atomic_block and is_in_transaction(connection) is not False:
         return False
-    return connection.is_usable() and (not to_write or _accepts_writes(connection))
-
-
-def _accepts_writes(connection: BaseDatabaseWrapper) -> bool:
+    if not connection.is_usable():
+        return False
     try:
-        return dialect_of(connection).accepts_writes()
+        return not to_write or dialect_of(connection).accepts_writes()
     except NotImplementedError:  # another vendor, of a database that only handlers use
         return True
     except Error:
@@ -428,7 +410,7 @@ def refuses_writes(alias: str) -> bool:
     """Return whether a new connection answers but accepts no writes, if this thread has given up its last one."""
     connection = connections[alias]
     is_new = connection.connection is None and not failure_to_open(alias)
-    return is_new and works(connection, to_write=False) and not _accepts_writes(connection)
+    return is_new and works(connection, to_write=False) and not works(connection)
 
 
 def failure_to_open(alias: str) -> Exception | None:

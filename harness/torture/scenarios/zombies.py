@@ -3,6 +3,7 @@
 import signal
 from datetime import UTC, datetime, timedelta
 
+from django_delayed_tasks.executor.settling.settler import LOST
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from harness.torture import hooks
@@ -16,7 +17,7 @@ from harness.torture.world import World
 
 MID_HANDLER = "executor stopped in mid-handler past its lease (SIGSTOP)"
 LEASE = 2.5
-REFUSED = " lost before "
+REFUSED = f" {LOST} "
 """What an executor says whose settlement came too late."""
 LONE = "lone"
 """An executor, and the queue that no other one serves: what it has read to claim stays where it is."""

@@ -1,5 +1,6 @@
 """Tasks that were running when executors died do not run at the same time."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.suspects import SUSPECT
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from tests.executor.parts import Bench, add, claim, executing, handler_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -126,12 +128,21 @@ def test_a_drain_does_one_after_the_other_and_leaves_none_behind(make_bench: Any
     bench = make_bench(drain=True)
     add_rescued("a", "b", "c")
     for so_far in (["a"], ["a", "b"], ["a", "b", "c"]):
-        bench.poller.poll()
+        poll_until(bench, lambda: len(bench.numbers) == len(so_far))  # noqa: B023
         assert bench.numbers == so_far
         assert not bench.poller.drained.is_set()
         bench.finish(bench.delivered[-1:])
-    bench.poller.poll()
-    assert bench.poller.drained.is_set()
+    poll_until(bench, bench.poller.drained.is_set)
+
+
+def poll_until(bench: Bench, condition: Callable[[], bool]) -> None:
+    """One poll may have to wait for the answer of a slow statement."""
+
+    def is_met() -> bool:
+        bench.poller.poll()
+        return condition()
+
+    wait_until(is_met)
 
 
 def test_the_others_are_released_before_one_begins(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

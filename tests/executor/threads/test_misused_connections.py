@@ -20,6 +20,7 @@ from django_delayed_tasks.executor.threads.kept_threads import KeptThreads
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from harness.torture.misuse import MISUSES, kept, misuse
 from tests.executor.atomic_runs import effects, write
 from tests.executor.batches import batched
@@ -164,7 +165,7 @@ def test_one_to_another_database_need_not_write(worker: OneWorker, monkeypatch: 
             cursor.execute("SELECT nothing FROM nowhere")
         sessions.append(connections[task.biz_num].connection)
 
-    monkeypatch.setattr(kept_connections, "_accepts_writes", lambda connection: False)
+    monkeypatch.setattr(type(dialect_of(connections["default"])), "accepts_writes", lambda dialect: False)
     handler_of(handle, max_attempts=1)
     for alias in ALIASES:
         for _ in range(2):

@@ -4,7 +4,6 @@ from contextlib import suppress
 from datetime import datetime
 
 from django.db.models import Count, Q
-from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_delayed_tasks.conf import settings
@@ -12,33 +11,45 @@ from django_delayed_tasks.handlers import find
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats.findings import lacks_handler, threads_clause, was_refused
+from django_delayed_tasks.stats.findings import threads_clause
 from django_delayed_tasks.stats.limits import used_up
+from django_delayed_tasks.stats.reasons import Reason, Why, closed, lacks_handler, was_refused
 from django_delayed_tasks.stats.snapshot import LATE, Snapshot, take_snapshot
 from django_delayed_tasks.stats.suspects import behind, bound_of, running_text
 from django_delayed_tasks.store.schedules.find import count_cut_offs
 from django_delayed_tasks.store.sql.lanes import is_blocked, is_limited
 
+TOLD_AT_ONCE = {Reason.CODE_WITHOUT_HANDLER, Reason.KEY, Reason.POOL, Reason.LIMITED}
+"""The reasons that are worth a word before the task is late."""
 
-def reason(task: Task, now: datetime) -> str:
-    """Return why a task that is due has not started, as far as rows tell; "" if it is not due.
+
+def why(task: Task, now: datetime) -> Why | None:
+    """Return why a task that is due has not started, as far as rows tell; None if it is not due.
 
     One without a handler is due from ``when`` on: executors put it off for a minute each time that they look at it.
     """
     if task.status != TaskStatus.PENDING or min(task.claim_at, task.when) > now:
-        return ""
+        return None
     seen = take_snapshot(task._state.db)
     if _lacks_handler(task, seen):
-        return _("no executor of its queue has a handler for its code")
+        return _plain(Reason.CODE_WITHOUT_HANDLER)
     if task.claim_at > now:
-        return ""
-    if task.queue in seen.paused:
-        return _("its queue is paused")
-    if not seen.alive:
-        return _("no executor is alive")
-    if not seen.serving(task.queue):
-        return _("no executor serves its queue")
+        return None
+    if reason := closed(seen, task.queue):
+        return _plain(reason)
     return _limit(task, seen) or _held_back(task, seen) or _threads(task, seen)
+
+
+def told(task: Task, now: datetime) -> str:
+    """Return the text of :func:`why`; "" before the task is late, unless the reason is one for which it will be."""
+    found = why(task, now)
+    if not found or (task.claim_at > now - LATE and found.reason not in TOLD_AT_ONCE):
+        return ""
+    return found.text
+
+
+def _plain(reason: Reason) -> Why:
+    return Why(reason, str(reason.label))
 
 
 def _lacks_handler(task: Task, seen: Snapshot) -> bool:
@@ -46,40 +57,29 @@ def _lacks_handler(task: Task, seen: Snapshot) -> bool:
     return lacks_handler(seen, task) and (not is_function(task.biz_ext) or was_refused(seen, task))
 
 
-def _limit(task: Task, seen: Snapshot) -> str:
-    """Return the limit that the task waits for, "" if there is none."""
-    if waits := blocked_text(task) or pool_text(task, seen.now):
-        return waits
+def _limit(task: Task, seen: Snapshot) -> Why | None:
+    """Return the limit that the task waits for, None if there is none."""
+    if text := blocked_text(task):
+        return Why(Reason.KEY, text)
+    if text := _pool_text(task, seen.now):
+        return Why(Reason.POOL, text)
     place = task.queue, task.biz_code
-    limit = used_up(seen, [place]).get(place, "") if is_limited(task.lane) and seen.serving(task.queue) else ""
-    return limit and _("it waits for %s; more executors will not help") % limit
+    limit = used_up(seen, [place]).get(place) if is_limited(task.lane) else None
+    return Why(Reason.LIMITED, Reason.LIMITED.label % limit) if limit else None
 
 
-def _held_back(task: Task, seen: Snapshot) -> str:
-    """Return that a rescued task is kept apart from others that run; "" if it may run with them."""
+def _held_back(task: Task, seen: Snapshot) -> Why | None:
+    """Return that a rescued task is kept apart from others that run; None if it may run with them."""
     bound = bound_of(seen, task.queue)
     if bound is None or task.rescues < bound:
-        return ""
-    why = _("it is held back while other tasks run that were taken from dead executors: one of them may be the cause")
-    return f"{why} ({running_text(behind(seen, task.queue))})"
+        return None
+    return Why(Reason.HELD_BACK, f"{Reason.HELD_BACK.label} ({running_text(behind(seen, task.queue))})")
 
 
-def _threads(task: Task, seen: Snapshot) -> str:
+def _threads(task: Task, seen: Snapshot) -> Why:
     if not seen.idle_threads(task.queue):
-        return _("it waits for an executor. %s") % threads_clause(seen, task.queue)
-    if is_limited(task.lane) and find(task.biz_code) is None:
-        return _("it waits for an executor, or for a limit of its code")
-    return _("it waits for an executor")
-
-
-def reasons(task: Task, now: datetime) -> list[str]:
-    """Return the limit that a due task waits for, and why it is late if it is, or has no handler."""
-    if task.status != TaskStatus.PENDING or min(task.claim_at, task.when) > now:
-        return []
-    seen = take_snapshot(task._state.db)
-    is_told = task.claim_at <= now - LATE or _lacks_handler(task, seen)
-    why = [_limit(task, seen) if task.claim_at <= now else "", reason(task, now) if is_told else ""]
-    return list(dict.fromkeys(filter(None, why)))
+        return Why(Reason.BUSY, Reason.BUSY.label % threads_clause(seen, task.queue))
+    return _plain(Reason.LIMITED_OR_BUSY if is_limited(task.lane) and not find(task.biz_code) else Reason.UNCLAIMED)
 
 
 def cut_offs_text(task: Task) -> str:
@@ -92,8 +92,7 @@ def blocked_text(task: Task) -> str:
     """Return a text about the key that the task waits for, "" if it is not blocked."""
     if task.status != TaskStatus.PENDING or not is_blocked(task.lane):
         return ""
-    text = _("blocked: a task of its key %(key)s is running, or the key's rate allows no start yet")
-    return text % {"key": _key_of(task)}
+    return Reason.KEY.label % {"key": _key_of(task)}
 
 
 def _key_of(task: Task) -> str:
@@ -104,15 +103,14 @@ def _key_of(task: Task) -> str:
     return ""
 
 
-def pool_text(task: Task, now: datetime) -> str:
+def _pool_text(task: Task, now: datetime) -> str:
     """Return that a due task waits for a resource of its handler's pool, "" if one is free or it needs none."""
     handler = find(task.biz_code)
-    if task.status != TaskStatus.PENDING or task.claim_at > now or not handler or not handler.pool:
+    if not handler or not handler.pool:
         return ""
     is_free, is_leased = Q(enabled=True, busy_before__lte=now), Q(enabled=True, busy_before__gt=now)
     counts = Resource.objects.using(task._state.db).filter(pool=handler.pool).aggregate(
         free=Count("pk", filter=is_free), leased=Count("pk", filter=is_leased), all=Count("pk"),
     )  # fmt: skip
     disabled = counts["all"] - counts["free"] - counts["leased"]
-    text = _("waits for a resource of the pool %(pool)r: %(free)d free, %(leased)d leased, %(disabled)d disabled")
-    return "" if counts["free"] else text % {**counts, "pool": handler.pool, "disabled": disabled}
+    return "" if counts["free"] else Reason.POOL.label % {**counts, "pool": handler.pool, "disabled": disabled}
