@@ -15,6 +15,7 @@ from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.store.schedules.find import find_all, find_failed
 from django_delayed_tasks.store.schedules.recurrence import read_now
+from django_delayed_tasks.store.sql.dialects import IN_LEVEL
 from django_delayed_tasks.store.validation import valid_choice, valid_code, valid_queue
 
 
@@ -47,7 +48,7 @@ def coming(given: dict[str, Any]) -> list[Task]:
     pending = Task.objects.using(alias).filter(status=TaskStatus.PENDING)
     agenda = read_agenda(alias)
     rows = [
-        pending.filter(lane=level.lane, queue=level.queue, priority=level.priority).order_by("claim_at", "id")[:limit]
+        pending.filter(lane=level.lane, queue=level.queue, priority=level.priority).order_by(*IN_LEVEL)[:limit]
         for level in (*agenda.levels, *agenda.lanes)
         if given["queue"] in (None, level.queue)
     ]

@@ -64,10 +64,7 @@ def _of_level(alias: str, level: Level, until: datetime, limit: int, biz_code: s
     condition += f" AND claim_at <= {dialect.moment_literal(until)}"
     if biz_code is not None:
         condition, parameters = f"{condition} AND biz_code = %s", [*parameters, biz_code]
-    sql = (
-        f"SELECT {', '.join(COLUMNS)} FROM {table} WHERE {condition}"
-        f" ORDER BY {', '.join([*order, 'claim_at', 'id'])} LIMIT {limit:d}"
-    )
+    sql = f"SELECT {', '.join(COLUMNS)} FROM {table} WHERE {condition} ORDER BY {', '.join(order)} LIMIT {limit:d}"
     return [_planned(row, level, dialect) for row in read_rows(alias, sql, parameters)]
 
 

@@ -86,7 +86,7 @@ def candidates(
         conditions.append(share)
     sql = (
         f"SELECT {', '.join(columns)} FROM {table} WHERE {' AND '.join(conditions)}"
-        f" ORDER BY {', '.join([f'{column} {direction}' for column in (*order, 'claim_at', 'id')])}"
+        f" ORDER BY {', '.join([f'{column} {direction}' for column in order])}"
         f" LIMIT {request.limit:d}"
     )
     return sql, parameters

@@ -15,7 +15,7 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_levels
 from django_delayed_tasks.store.claiming.agenda import read_agenda as agenda_of
-from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.dialects import CLAIM_INDEX, Dialect, dialect_of
 from django_delayed_tasks.store.sql.lanes import BLOCKED, code_of
 from django_delayed_tasks.store.sql.portions import MAX_PARTS, portions
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
@@ -61,7 +61,7 @@ def count_blocked(alias: str) -> Counter[tuple[str, str]]:
     table = dialect_of(connections[alias]).by_index(TASK, "ddt_task_claim")
     sql = (
         f"SELECT queue, lane FROM {table} WHERE status = {PENDING} AND lane >= '{BLOCKED}'"
-        f" ORDER BY lane, queue, priority, claim_at, id LIMIT {COUNTED + 1:d}"
+        f" ORDER BY {', '.join(CLAIM_INDEX[1:])} LIMIT {COUNTED + 1:d}"
     )
     return Counter((queue, code_of(lane)) for queue, lane in read_rows(alias, sql))
 
@@ -169,7 +169,7 @@ def _ordered(dialect: Dialect, level: Level, only: str) -> tuple[str, list[Any]]
             level.lane, level.queue, level.priority,
         ]  # fmt: skip
     table, condition, values, order = dialect.rows_of(level.queue, level.priority, level.lane)
-    return f"{table} WHERE {condition} AND {only} ORDER BY {', '.join((*order, 'claim_at', 'id'))}", values
+    return f"{table} WHERE {condition} AND {only} ORDER BY {', '.join(order)}", values
 
 
 def running_tasks(alias: str) -> "QuerySet[Task]":
@@ -178,7 +178,7 @@ def running_tasks(alias: str) -> "QuerySet[Task]":
     Most tasks wait, so that statistics may say that the status tells nothing.
     """
     rows = Task.objects.using(alias).filter(status=TaskStatus.RUNNING)
-    return rows.order_by("lane", "queue", "priority", "claim_at", "id")
+    return rows.order_by(*CLAIM_INDEX[1:])
 
 
 def count_status(alias: str, status: TaskStatus) -> int:

@@ -19,7 +19,7 @@ from django_delayed_tasks.store.executors import End, declare_expired_dead, ends
 from django_delayed_tasks.store.schedules import recurrence
 from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement, cut_off, stopped
-from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects import CLAIM_INDEX, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import read_rows
@@ -103,7 +103,7 @@ def _orphans(alias: str, limit: int) -> list[_Orphan]:
         f"SELECT {', '.join(f't.{column}' for column in _Orphan._fields)} FROM {TASK} t"
         f" LEFT JOIN {EXECUTOR} e ON e.id = t.executor AND e.alive = TRUE"
         f" WHERE t.status = {RUNNING} AND e.id IS NULL"
-        f" ORDER BY t.lane, t.queue, t.priority, t.claim_at, t.id LIMIT {limit:d}"
+        f" ORDER BY {', '.join(f't.{column}' for column in CLAIM_INDEX[1:])} LIMIT {limit:d}"
     )
     dialect = dialect_of(connections[alias])
     return [_Orphan(*row)._replace(when_time=dialect.to_datetime(row[4])) for row in read_rows(alias, sql)]

@@ -50,8 +50,13 @@ LevelRow = tuple[str, str, int, Any]
 """A level and the earliest moment at which one of its tasks may be claimed, as the driver returns that."""
 
 
+CLAIM_INDEX: Final = ("status", "lane", "queue", "priority", "claim_at", "id")
+"""The columns of the claim index: levels, and within a level the order in which its tasks are claimed."""
+IN_LEVEL: Final = CLAIM_INDEX[4:]
+
+
 class LevelRows(NamedTuple):
-    """SQL fragments that find the pending rows of one level, to be ordered by ``order`` and then ``claim_at``."""
+    """SQL fragments that find the pending rows of one level, to be ordered by ``order``."""
 
     table: str
     condition: str
@@ -267,7 +272,7 @@ class Dialect:
     def rows_of(self, queue: str, priority: int, lane: str = "") -> LevelRows:
         """Return the fragments that read the pending rows of one level through the claim index, from a moment on."""
         condition = f"status = {PENDING} AND lane = %s AND queue = %s AND priority = %s"
-        return LevelRows(TASK, condition, [lane, queue, priority], ())
+        return LevelRows(TASK, condition, [lane, queue, priority], IN_LEVEL)
 
     def read_levels(self, cursor: CursorWrapper, lanes: str) -> list[LevelRow]:
         """Read every level of the lanes under this condition, by a full scan.

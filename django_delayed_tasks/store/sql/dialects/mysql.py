@@ -13,7 +13,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.sql import clusters
 from django_delayed_tasks.store.sql.charsets import CHARSET
-from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect, Errors, LevelKey, LevelRows
+from django_delayed_tasks.store.sql.dialects.base import CLAIM_INDEX, SQL, Column, Dialect, Errors, LevelKey, LevelRows
 from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
 
 # Otherwise MariaDB gives texts from JSON_TABLE the database's default character set, with ? for what that set lacks.
@@ -185,7 +185,7 @@ class MySQL(Dialect):
             f"{TASK} FORCE INDEX (ddt_task_claim)",
             " AND ".join(f"{column} >= %s AND {column} <= %s" for column in columns),
             [value for value in columns.values() for _ in range(2)],
-            tuple(columns),
+            CLAIM_INDEX,
         )
 
     def look(
@@ -204,10 +204,9 @@ class MySQL(Dialect):
         parameters: list[Any] = []
         for (lane, queue, priority), watermark in watermarks.items():
             rows = self.rows_of(queue, priority, lane)
-            order = ", ".join((*rows.order, "claim_at"))
             branches.append(
                 f"(SELECT 1 + 0 * version, lane, queue, priority, claim_at FROM {rows.table} WHERE {rows.condition}"
-                f" AND claim_at >= {self.moment_literal(watermark)} ORDER BY {order} LIMIT 1)"
+                f" AND claim_at >= {self.moment_literal(watermark)} ORDER BY {', '.join(rows.order)} LIMIT 1)"
             )
             parameters += rows.parameters
         branches.append(f"(SELECT 0, '', {self.paused_queues}, 0, {self.latest})")
