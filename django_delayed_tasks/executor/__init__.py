@@ -34,8 +34,8 @@ The way of one task, file by file:
 8. settle: ``Held.put_end`` queues the settlement. ``Settler.write`` in ``settling/settler.py`` writes many of them in
    one transaction, by ``settle`` in ``store/settling/settle.py``. If runs leave slots, ``limits/relay.py`` settles
    them, and hands the slots on in the same transaction. An atomic run has written its own settlement;
-9. report: ``tally.py`` counts the end, and ``settling/failure_reports.py`` has it logged and, if the task has failed
-   for good, reported. ``Held.remove`` comes last.
+9. report: ``tally.py`` counts the end, and ``settling/failure_reports.py`` has it logged, by
+   ``settling/run_log.py``, and reported if the task has failed for good. ``Held.remove`` comes last.
 
 Around them:
 
