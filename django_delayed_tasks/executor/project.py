@@ -44,7 +44,7 @@ def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
 def ask(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """Call what a run asks, such as ``backoff``, like :func:`step`, in a clean context.
 
-    A transaction in which it is called, which is that of an atomic run, goes on.
+    The transaction of an atomic run, in which it may be called, is not ended.
     """
     own = kept_connections.own()
     begun = own.in_transaction()

@@ -13,7 +13,7 @@ from django_delayed_tasks.store.sql.lanes import is_limited
 
 
 class Reason(TextChoices):
-    """What a due task waits for: a name for programs, and a text for people, which may have places for values."""
+    """A reason to wait: a name for programs, and a text for people, which may have places for values."""
 
     CODE_WITHOUT_HANDLER = "code_without_handler", _("no executor of its queue has a handler for its code")
     QUEUE_PAUSED = "queue_paused", _("its queue is paused")

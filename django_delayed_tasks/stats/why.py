@@ -1,5 +1,6 @@
 """Why a due task does not run, and how often its runs were cut off, as texts for people."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 
@@ -28,24 +29,31 @@ def why(task: Task, now: datetime) -> Why | None:
 
     One without a handler is due from ``when`` on: executors put it off for a minute each time that they look at it.
     """
-    if task.status != TaskStatus.PENDING or min(task.claim_at, task.when) > now:
-        return None
-    seen = take_snapshot(task._state.db)
-    if _lacks_handler(task, seen):
-        return _plain(Reason.CODE_WITHOUT_HANDLER)
-    if task.claim_at > now:
-        return None
-    if reason := closed(seen, task.queue):
-        return _plain(reason)
-    return _limit(task, seen) or _held_back(task, seen) or _threads(task, seen)
+    return next(_reasons(task, now), None)
 
 
 def told(task: Task, now: datetime) -> str:
-    """Return the text of :func:`why`; "" before the task is late, unless the reason is one for which it will be."""
-    found = why(task, now)
-    if not found or (task.claim_at > now - LATE and found.reason not in TOLD_AT_ONCE):
-        return ""
-    return found.text
+    """Return the texts to tell of a due task: its reason, if it is late, and a limit that it waits for, in any case."""
+    found = list(_reasons(task, now))
+    is_late = task.claim_at <= now - LATE
+    return "; ".join(one.text for one in found if one.reason in TOLD_AT_ONCE or (is_late and one is found[0]))
+
+
+def _reasons(task: Task, now: datetime) -> Iterator[Why]:
+    """Yield the reasons of a due task: first what keeps its whole queue waiting, then what it waits for itself."""
+    if task.status != TaskStatus.PENDING or min(task.claim_at, task.when) > now:
+        return
+    seen = take_snapshot(task._state.db)
+    if _lacks_handler(task, seen):
+        yield _plain(Reason.CODE_WITHOUT_HANDLER)
+    if task.claim_at > now:
+        return
+    if reason := closed(seen, task.queue):
+        yield _plain(reason)
+    if limit := _limit(task, seen):
+        yield limit
+    elif not reason:
+        yield _held_back(task, seen) or _threads(task, seen)
 
 
 def _plain(reason: Reason) -> Why:
@@ -64,7 +72,8 @@ def _limit(task: Task, seen: Snapshot) -> Why | None:
     if text := _pool_text(task, seen.now):
         return Why(Reason.POOL, text)
     place = task.queue, task.biz_code
-    limit = used_up(seen, [place]).get(place) if is_limited(task.lane) else None
+    is_open = is_limited(task.lane) and not closed(seen, task.queue)
+    limit = used_up(seen, [place]).get(place) if is_open else None
     return Why(Reason.LIMITED, Reason.LIMITED.label % limit) if limit else None
 
 

@@ -97,7 +97,7 @@ MISUSES: dict[str, Callable[[], None]] = {
 }
 
 
-HARMLESS = {"ValueError", "a wrapper", "captured queries", "a context variable", "an event loop"}
+HARMLESS = {"ValueError", "captured queries", "a context variable"}
 """The misuses after which what the run itself has written stays, if it would stay without them."""
 
 
