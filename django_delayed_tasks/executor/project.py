@@ -44,8 +44,11 @@ def call(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
 def ask(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """Call what a run asks, such as ``backoff``, like :func:`step`, in a clean context.
 
-    The transaction of an atomic run, in which it may be called, is not ended.
+    The transaction of an atomic run, in which it may be called, is not ended. Of a run that cannot answer, as one that
+    hangs, another thread asks: that is a call of its own.
     """
+    if _caller.get() is None:
+        return call(who, function, *args)
     own = kept_connections.own()
     begun = own.in_transaction()
     try:

@@ -72,7 +72,7 @@ def _limit(task: Task, seen: Snapshot) -> Why | None:
     if text := _pool_text(task, seen.now):
         return Why(Reason.POOL, text)
     place = task.queue, task.biz_code
-    is_open = is_limited(task.lane) and not closed(seen, task.queue)
+    is_open = is_limited(task.lane) and seen.serving(task.queue)
     limit = used_up(seen, [place]).get(place) if is_open else None
     return Why(Reason.LIMITED, Reason.LIMITED.label % limit) if limit else None
 

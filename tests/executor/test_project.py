@@ -13,6 +13,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from datetime import timedelta
 from importlib import import_module
+from threading import Event
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from django.dispatch import Signal
 from django_delayed_tasks import TaskHandler, signals
 from django_delayed_tasks.executor import admission
 from django_delayed_tasks.executor.limits import lanes
+from django_delayed_tasks.executor.running import watchdog
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.handlers.validation import _METHODS
 from django_delayed_tasks.models import Executor, Task, TaskRun
@@ -375,6 +378,43 @@ def backoff_within_a_transaction(scene: Scene) -> None:
         return timedelta()
 
     made(handle, atomic=True, backoff=wait)
+
+
+@door("backoff", "of a run that hangs")
+def backoff_in_the_watchdog(scene: Scene) -> None:
+    hangs, given_up = Event(), Event()
+
+    def handle(task: Any) -> None:
+        scene.run(task)
+        if task.biz_num == BAD and scene.calls[BAD] == 1:
+            hangs.set()
+            given_up.wait(60)
+
+    def wait(self: TaskHandler, attempt: int) -> timedelta:
+        hangs.clear()
+        given_up.set()
+        scene.at_door()
+        return timedelta()
+
+    def is_overdue(running: CurrentRun) -> bool:
+        return hangs.is_set() and running.all_tasks[0].biz_num == BAD
+
+    scene.patch.setattr(watchdog, "is_overdue", is_overdue)
+    made(handle, timeout=60, backoff=wait)
+
+
+@door("backoff", "of a task without a key")
+def backoff_in_the_lanes(scene: Scene) -> None:
+    def of(self: TaskHandler, task: Any) -> str:
+        if task.biz_num == BAD and not scene.misused:
+            raise ValueError("no key")
+        return "key"
+
+    def wait(self: TaskHandler, attempt: int) -> timedelta:
+        scene.at_door()
+        return timedelta()
+
+    made(scene.run, max_concurrent=1, concurrency_key=of, backoff=wait)
 
 
 @door("backoff_after")

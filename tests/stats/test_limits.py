@@ -13,7 +13,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from django_delayed_tasks import TaskHandler, clock, pause_queue, register_task_handler, stats
+from django_delayed_tasks import TaskHandler, clock, pause_queue, register_task_handler, resume_queue, stats
 from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.models import Executor, Resource, Task
@@ -134,6 +134,9 @@ class TestABacklogOfALimitedCode:
         waits = "it waits for max_concurrent = 1 (1 of 1 in use); more executors will not help"
         assert f"pending; {waits}\n" in said("tasks", "show", CODE, "2")[1]
         assert json.loads(said("tasks", "show", CODE, "2", "--format", "json")[1])["waits_for"] == waits
+        pause_queue("mail")
+        assert said("tasks", "show", CODE, "2", "--format", "json")[1].count(f"its queue is paused; {waits}") == 1
+        resume_queue("mail")
         client.force_login(admin_user)
         assert f"late by 2 min: {waits}." in client.get(page_of(Task.objects.get(biz_num="2"))).content.decode()
 
