@@ -6,16 +6,18 @@ finds no due row in its own share steals from the others' shares: their owners m
 
 from dataclasses import replace
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS
 from django_delayed_tasks.store.claiming.request import ClaimRequest, candidates
-from django_delayed_tasks.store.sql.dialects import Dialect
+from django_delayed_tasks.store.sql.dialects import IN_LEVEL, Dialect
 from django_delayed_tasks.store.sql.transactions import read_rows
 
 Rows = list[tuple[Any, ...]]
 _ID, _CLAIM_AT = COLUMNS.index("id"), COLUMNS.index("claim_at")
+_in_order = itemgetter(*map(COLUMNS.index, IN_LEVEL))
 
 _MIXED = 2**16
 """The range of a mixed id: products of two such numbers fit every integer type."""
@@ -94,7 +96,7 @@ class Affinity:
     def _with_left_behind(self, mine: Rows) -> Rows:
         first = self._read(self._part(), most=STEAL_STEP)
         by_id = {row[_ID]: row for row in (*first, *mine)}
-        return sorted(by_id.values(), key=lambda row: (row[_CLAIM_AT], row[_ID]))[: self.request.limit]
+        return sorted(by_id.values(), key=_in_order)[: self.request.limit]
 
     def _read(self, multiplier: int | None = None, direction: Any = "ASC", most: int | None = None) -> Rows:
         """Return the rows in that order, ``most`` at most; with a hash multiplier, those of this executor's share."""

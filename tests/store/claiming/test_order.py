@@ -8,6 +8,7 @@ from django.db import connection
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.strategies import Strategy
+from django_delayed_tasks.store.sql.dialects import CLAIM_INDEX
 from tests.store import verbs
 from tests.store.verbs import HOUR, NOW
 
@@ -32,6 +33,11 @@ def planned(request: pytest.FixtureRequest) -> None:
     with connection.cursor() as cursor:
         for setting in filter(None, request.param.split(", ")):
             cursor.execute(f"SET LOCAL {setting}")
+
+
+def test_it_is_the_order_of_the_claim_index() -> None:
+    [index] = [index for index in Task._meta.indexes if index.name == "ddt_task_claim"]
+    assert tuple(index.fields) == CLAIM_INDEX
 
 
 def test_the_youngest_row_may_be_due_first(planned: None, strategy: Strategy) -> None:
