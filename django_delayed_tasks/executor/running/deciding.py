@@ -268,7 +268,7 @@ def _lost(task: ClaimedTask, error: str, max_rescues: int | None) -> dict[str, A
 def _backoff(handler: TaskHandler, attempt: int) -> timedelta:
     try:
         return _valid_delay(project.ask(f"backoff of {handler.biz_code}", handler.backoff, attempt))
-    except Exception as error:  # a failing backoff() must not cost the task its retry
+    except BaseException as error:  # a failing backoff(), by SystemExit too, must not cost the task its retry
         return _default_delay(handler, attempt, error)
 
 
@@ -279,7 +279,7 @@ def _delay_after(handler: TaskHandler, task: ClaimedTask, error: BaseException) 
     try:
         delay = project.ask(f"backoff_after of {task}", handler.backoff_after, task, error)
         return None if delay is None else _valid_delay(delay)
-    except Exception as error:
+    except BaseException as error:
         return _default_delay(handler, task.attempts, error)
 
 
@@ -290,7 +290,7 @@ def _valid_delay(delay: Any) -> timedelta:
     return delay
 
 
-def _default_delay(handler: TaskHandler, attempt: int, error: Exception) -> timedelta:
+def _default_delay(handler: TaskHandler, attempt: int, error: BaseException) -> timedelta:
     text = "%s: its backoff failed, and the default pause is used: %s"
     logger.error(text, handler.biz_code, error, exc_info=error)
     return TaskHandler().backoff(attempt)

@@ -1,6 +1,8 @@
 """Connections of the executor's threads: what a run leaves behind on one does not reach the next run."""
 
 from collections.abc import Iterator
+from datetime import timedelta
+from threading import Event
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from django.db import OperationalError, connection, transaction
 from django.db import connections as django_connections
 from django.test import override_settings
 
+from django_delayed_tasks import TaskHandler
+from django_delayed_tasks.executor.running import watchdog
 from django_delayed_tasks.executor.threads import crew
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.models import Executor, Task, TaskRun
@@ -186,6 +190,33 @@ class TestBroken:
                 wait_until(lambda: not Task.objects.exists())
             wait_until(lambda: len(executor.held) == 0)  # it learns of the settlement after the commit
         assert set(TaskRun.objects.values_list("attempt", "outcome")) == {(1, RunOutcome.DONE)}
+
+
+def test_one_that_breaks_in_the_thread_of_the_watchdog_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There ``backoff`` is called for a run that hangs, as a call of its own."""
+    hangs: list[int] = []
+    given_up = [Event(), Event()]
+    answered: list[int] = []
+
+    def handle(task: Any) -> None:
+        if task.attempts <= len(given_up):
+            hangs.append(task.attempts)
+            given_up[task.attempts - 1].wait(60)
+
+    def wait(self: TaskHandler, attempt: int) -> timedelta:
+        hangs.remove(attempt)
+        given_up[attempt - 1].set()
+        assert not Executor.objects.filter(id=-1).exists()
+        answered.append(attempt)
+        close_the_drivers_connection()
+        return timedelta()
+
+    monkeypatch.setattr(watchdog, "is_overdue", lambda running: running.all_tasks[0].attempts in hangs)
+    handler_of(handle, timeout=60, max_attempts=3, backoff=wait)
+    add()
+    with executing(threads=1):
+        wait_until(lambda: TaskRun.objects.filter(outcome=RunOutcome.DONE).exists())
+    assert answered == [1, 2]
 
 
 class TestDebug:
