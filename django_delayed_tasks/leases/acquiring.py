@@ -13,18 +13,11 @@ from django.db import Error, connections
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, TaskException
 from django_delayed_tasks.leases.asynchronous import Cancelled, IsCancelled, never
-from django_delayed_tasks.leases.waiting import (
-    GRACE,
-    MAX_PAUSE,
-    Pauses,
-    drop_broken,
-    reconnecting,
-    stand_again,
-    standing,
-)
+from django_delayed_tasks.leases.waiting import GRACE, MAX_PAUSE, Pauses, reconnecting, stand_again, standing
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, Grant, WantedResource
+from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.transactions import catch_up, in_transaction, is_in_test_case, is_transient
 from django_delayed_tasks.support.logs import Log
 
@@ -163,7 +156,7 @@ class Contender:
         try:
             return resources.take(request.alias, chosen, holder, max(request.ttl, request.at_least))
         except Error:
-            if drop_broken(request.alias):  # the answer may be lost, and not the lease
+            if kept_connections.drop_broken(request.alias):  # the answer may be lost, and not the lease
                 pk, version = chosen
                 grant = Grant(pk, version + 1, holder)
                 with suppress(Error):
@@ -197,7 +190,7 @@ class Contender:
 
 def may_pass(error: Error, alias: str) -> bool:
     """Return whether the error may pass: another connection holds a lock, or this one is broken."""
-    return is_transient(error) or drop_broken(alias)
+    return is_transient(error) or kept_connections.drop_broken(alias)
 
 
 def has_passed(deadline: float | None) -> bool:

@@ -138,16 +138,6 @@ def reconnecting(alias: str, work: Callable[[], T]) -> T:
         if is_free and not connection.in_atomic_block and not connection.autocommit:
             connection.close()  # it broke at the end of a transaction that the work itself had opened
         # At the end of a transaction Django may have made a new connection already.
-        elif not drop_broken(alias) and (before is None or connection.connection is before):
+        elif not kept_connections.drop_broken(alias) and (before is None or connection.connection is before):
             raise
         return work()
-
-
-def drop_broken(alias: str) -> bool:
-    """Close this thread's connection if it no longer works and in no transaction; return whether there is none."""
-    connection = connections[alias]
-    if connection.connection is None:
-        return True
-    if not connection.autocommit:  # a transaction is open
-        return False
-    return kept_connections.discard_unusable(alias)

@@ -12,10 +12,11 @@ from django.db import Error, connection, transaction
 
 from django_delayed_tasks.leases import Pool, mutex
 from django_delayed_tasks.leases.renewer import renewer
-from django_delayed_tasks.leases.waiting import drop_broken, reconnecting
+from django_delayed_tasks.leases.waiting import reconnecting
 from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import WantedResource
+from django_delayed_tasks.store.sql.kept_connections import drop_broken
 from tests.leases.rows import POOL, add, free_names
 from tests.sessions import sessions
 from tests.threads import in_thread, start_thread

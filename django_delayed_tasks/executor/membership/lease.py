@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from threading import Event
 
-from django.db import DatabaseError
+from django.db import DatabaseError, connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
@@ -20,7 +20,7 @@ from django_delayed_tasks.leases.acquiring import refuse_in_transaction
 from django_delayed_tasks.leases.lease import TRUSTED_PART
 from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.store.sql.kept_connections import Access, access_to
 from django_delayed_tasks.store.sql.transactions import give_up_connection
 from django_delayed_tasks.support.logs import Log
 
@@ -200,7 +200,8 @@ class Heartbeat:
         except DatabaseError as error:
             logger.warning("heartbeat failed: %s", error)
             give_up_connection(self._alias, error)
-            self._lease.note_failure(kept_connections.refuses_writes(self._alias))
+            is_new = connections[self._alias].connection is None
+            self._lease.note_failure(is_new and access_to(self._alias) is Access.READ)
         return False
 
 

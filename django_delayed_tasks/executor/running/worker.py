@@ -53,7 +53,7 @@ class Performer:
 
         A handler that has begun may have had effects outside of the database: so it is not called without.
         """
-        if thread.own.connection.connection is None and (error := thread.own.failure_to_open()):
+        if thread.own.connection.connection is None and (error := kept_connections.failure_to_open(thread.own.alias)):
             self._await_connection(thread, error, self.released(running))
         else:
             project.within(running, self.perform, running)
@@ -98,7 +98,7 @@ class Performer:
             backoff = Backoff()
             self._held.connecting.begin(thread.name, error)
             while not self._queue.closed.wait(backoff.failed()):
-                if thread.own.failure_to_open() is None:
+                if kept_connections.failure_to_open(thread.own.alias) is None:
                     self._held.connecting.end(thread.name)
                     break
         self.give_back(lent)

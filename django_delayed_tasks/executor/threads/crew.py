@@ -92,7 +92,7 @@ class CrewThread(Thread, Generic[J]):
     def _connect(self) -> None:
         """Open the connection, so that the first job need not wait for it; if that fails, the job tries again."""
         try:
-            self.own.failure_to_open()
+            kept_connections.failure_to_open(self.own.alias)
         except BaseException:  # of a receiver of connection_created
             logger.exception("%s cannot connect", self.name)
 

@@ -9,7 +9,7 @@ from asyncio import _set_running_loop
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from enum import Enum
 from threading import get_ident
 from typing import Any
 
@@ -134,14 +134,9 @@ class OfThread:
         self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
         self._wrappers = 0
         self._all = keep()
+        self.alias = alias
         self.connection = connections[alias]
         self.losses = losses
-
-    def failure_to_open(self) -> Exception | None:
-        """Open the connection to the database whose tasks the thread runs; return the error if it can have none now."""
-        error = failure_to_open(self.connection.alias)
-        self.connection.queries_log.clear()
-        return error
 
     def lend(self) -> None:
         """Note, before calls of the project's code, which wrappers of statements its connection was opened with."""
@@ -154,7 +149,7 @@ class OfThread:
         if others_were_lost or was_idle:
             for connection in connections.all(initialized_only=True):
                 to_write = others_were_lost and connection is self.connection
-                is_lost = _close_unless(partial(works, to_write=to_write), connection)
+                is_lost = _discard_unusable(connection, to_write)
                 losses += is_lost and not others_were_lost  # all threads look because of one
             self.losses = losses
 
@@ -179,7 +174,7 @@ class OfThread:
             return
         if connection.errors_occurred and len(connection.execute_wrappers) <= wrappers:  # not asked through the run's
             to_write = connection is self.connection  # one to another database, as a replica, need not write
-            losses += _close_unless(partial(works, to_write=to_write), connection)
+            losses += _discard_unusable(connection, to_write)
         if not is_as_new(connection, wrappers):
             self._replace(connection)
 
@@ -341,7 +336,7 @@ def is_in_transaction(connection: BaseDatabaseWrapper) -> bool | None:
 def discard_unusable(alias: str) -> bool:
     """Close this thread's connection if it is open and no longer works; return whether it was closed."""
     global losses
-    is_lost = _close_unless(works, connections[alias])
+    is_lost = _discard_unusable(connections[alias])
     losses += is_lost
     return is_lost
 
@@ -363,11 +358,10 @@ def works(connection: BaseDatabaseWrapper, to_write: bool = True) -> bool:
         return False
 
 
-def _close_unless(is_kept: Callable[[BaseDatabaseWrapper], bool], connection: BaseDatabaseWrapper) -> bool:
-    """Close an open connection unless it may be kept; return whether it was closed."""
+def _discard_unusable(connection: BaseDatabaseWrapper, to_write: bool = True) -> bool:
     connection.errors_occurred = False
     with suppress(Exception):  # of a backend, or of a wrapper of statements
-        if connection.connection is None or is_kept(connection):
+        if connection.connection is None or works(connection, to_write):
             return False
     _close(connection)
     return True
@@ -401,16 +395,32 @@ def has_broken(alias: str, used: Any) -> bool:
     return True
 
 
-def does_answer(alias: str) -> bool:
-    """Return whether the database answers this thread now, and accepts writes; opens a connection if need be."""
-    return not failure_to_open(alias) and works(connections[alias])
+def drop_broken(alias: str) -> bool:
+    """Close this thread's connection if it no longer works and in no transaction; return whether there is none.
 
-
-def refuses_writes(alias: str) -> bool:
-    """Return whether a new connection answers but accepts no writes, if this thread has given up its last one."""
+    For code that is called within a caller's transaction, which ends a broken one itself.
+    """
     connection = connections[alias]
-    is_new = connection.connection is None and not failure_to_open(alias)
-    return is_new and works(connection, to_write=False) and not works(connection)
+    if connection.connection is None:
+        return True
+    return connection.autocommit and discard_unusable(alias)
+
+
+class Access(Enum):
+    """The access that a database gives a thread."""
+
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+
+
+def access_to(alias: str) -> Access:
+    """Return the access that the database gives this thread now; open a connection if need be."""
+    if failure_to_open(alias):
+        return Access.NONE
+    if works(connections[alias]):
+        return Access.WRITE
+    return Access.READ if works(connections[alias], to_write=False) else Access.NONE
 
 
 def failure_to_open(alias: str) -> Exception | None:
@@ -420,6 +430,7 @@ def failure_to_open(alias: str) -> Exception | None:
     """
     try:
         opened(alias)
+        connections[alias].queries_log.clear()  # with DEBUG
     except Exception as error:
         return error
     return None

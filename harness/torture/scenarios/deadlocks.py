@@ -37,12 +37,13 @@ class Deadlocks(Scenario):
         "short": Size(tasks=200, faults=1, executors=2, threads=6, extra=2),
         "full": Size(tasks=12_000, faults=20, executors=3, threads=8, extra=4),
     }
+    settings = {"LEASE": 30, "HEARTBEAT": 1}  # SQLite gives its lock to nobody in turn
     databases = EVERYWHERE - {"galera"}
     environment: dict[str, str] = {}
 
     def run(self, world: World) -> None:
         before = deadlocks(world)
-        world.cluster.start_many(world.size.executors, environment=self.environment)
+        world.cluster.start_many(world.size.executors, environment=self.environment, settings=self.settings)
         calls, reapers = Crowd(world), Crowd(world)
         reapers.add(1, reap)
         reapers.add(world.size.extra, entangle)
