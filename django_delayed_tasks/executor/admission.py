@@ -18,7 +18,7 @@ from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.suspects import rescues_below
-from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN, released
+from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -123,7 +123,7 @@ class Admission:
     def _release_first(self, refused: list[ClaimedTask], chosen: list[ClaimedTask]) -> None:
         """Release the refused tasks before a chosen one starts: it may crash the process."""
         try:
-            self._held.release_now([released(task) for task in refused])
+            self._held.release_now(refused)
         except BaseException:
             self._held.release([*refused, *chosen])
             raise

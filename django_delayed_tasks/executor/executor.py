@@ -11,8 +11,8 @@ from django_delayed_tasks.executor import announcing, meter
 from django_delayed_tasks.executor.admission import Admission
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
 from django_delayed_tasks.executor.claiming.listener import listening_for
+from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.executor.claiming.poller import Poller
-from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.health import HOUSEKEEPING, Health
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.lanes import Lanes
@@ -22,6 +22,7 @@ from django_delayed_tasks.executor.membership.lease import Heartbeat, Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.room.capacity import Capacity
 from django_delayed_tasks.executor.running.awaited_runs import GRACE, AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.run_queue import RunQueue
@@ -65,9 +66,10 @@ class Executor:
         self.clock = clock.DatabaseClock()
         self.lease = lease or Lease(options)
         self.peers = Peers()
-        self.held = Held(options)
+        self.capacity = Capacity(options)
+        self.held = Held(alias, self.capacity)
         self.failures = failures(alias)
-        self.awaited = awaited(options, self.held)
+        self.awaited = awaited(options, self.capacity)
         self.queue = RunQueue(self.held, self.awaited)
         self.lookahead = lookahead(options)
         self.performer = Performer(options, self.lease, self.held, self.queue, self.clock)
@@ -98,14 +100,14 @@ class Executor:
         self.housekeeping.add(Duty(CONFIRM_EVERY, self.recurrences.confirm))
         heartbeat = Heartbeat(options, self.lease, self.worn_out)
         self._beating = Loop("heartbeat", alias, heartbeat.beat, self.lease.has_news, farewell=self._farewell)
-        self._polling = Loop("poller", alias, self.poller.poll, self.held.wake_poller, self.poller.forget)
-        claiming = Loop("lanes", alias, self.lanes.tick, self.held.wake_lanes, self.lanes.forget)
+        self._polling = Loop("poller", alias, self.poller.poll, self.capacity.plain.wake, self.poller.forget)
+        claiming = Loop("lanes", alias, self.lanes.tick, self.capacity.limited.wake, self.lanes.forget)
         # The poller of an executor that ends by itself claims from the lanes, too.
         self._claiming = [] if options.ends_by_itself else [claiming]
         self._housekeeping = Loop(HOUSEKEEPING, alias, self.housekeeping.tick)
         self._watching = Loop("watchdog", alias, self._watch)
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
-        self._listening = listening_for(options, self.peers, self.held)
+        self._listening = listening_for(options, self.peers, self.capacity)
         vital = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
         self.health = Health(
             options, self.lease, self.held, self.workers, self.awaited, self.failures, vital, self.worn_out
@@ -135,7 +137,7 @@ class Executor:
             self.lease.end()
             raise
         announcing.starting(self.lease.executor, self.options)
-        wakeup.enlist(self.held.wake_poller)
+        wakeup.enlist(self.capacity.plain.wake)
         meter.watch(self.activity)
         self.settler.start()
         self.workers.start()
@@ -161,7 +163,7 @@ class Executor:
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
         self.health.rest()
         self.lease.begin_stop()
-        wakeup.dismiss(self.held.wake_poller)
+        wakeup.dismiss(self.capacity.plain.wake)
         self._polling.stop()
         if self._listening:
             self._listening.stop()
@@ -210,8 +212,8 @@ class Executor:
     def activity(self) -> meter.Activity:
         """Return the present activity of this executor, for its metrics."""
         codes = [task.biz_code for task in self.held.tasks()]
-        busy, held = len(self._in_threads()), self.held
-        return meter.Activity(self.options.name, self.options.threads, busy, held.awaited, len(held), codes)
+        busy, held = len(self._in_threads()), len(self.held)
+        return meter.Activity(self.options.name, self.options.threads, busy, self.capacity.awaited, held, codes)
 
     def _farewell(self) -> None:
         """End the lease and reap what is still claimed under it: the last act of the heartbeat's thread."""

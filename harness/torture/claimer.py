@@ -32,7 +32,7 @@ class Claimer:
         executor.poller.poll()
         took = time.perf_counter() - began
         claimed = executor.queue.take_back()
-        executor.held.finish([task.claim for task in claimed])
+        executor.held.end([task.claim for task in claimed], ())
         settle("default", [Settlement(task.claim, RunOutcome.DONE, NextState.GONE, keep=False) for task in claimed])
         executor.held.remove([task.claim for task in claimed])
         return len(claimed), took

@@ -8,13 +8,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_delayed_tasks import api
-from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.models import Resource, Task, TaskRun
 from django_delayed_tasks.store.sql.tables import TASK
 from tests.charsets.databases import OURS, created, make_up_for, migrate, switched_to
 from tests.charsets.texts import MIXED
 from tests.complaints import found, numbers
+from tests.executor.parts import held_with
 from tests.executor.settling.writing import settler_of
 from tests.store import verbs
 from tests.store.verbs import HOUR
@@ -159,7 +159,7 @@ def test_a_settlement_that_fits_no_collation_is_not_tried_for_ever(
         verbs.add("1", biz_ext=["first"])
         run = verbs.claim_one()
         api.reschedule_task(verbs.CODE, "1", HOUR)
-        held = Held(ExecutorOptions())
+        held = held_with(ExecutorOptions())
         settler = settler_of(held)
         held.put_end(verbs.done(run, biz_ext=f'["{MIXED[1]}"]'))
         settler.start()

@@ -1,10 +1,11 @@
 """Fixtures for the executor's parts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import registry
 from tests.executor.parts import Bench
 
@@ -16,6 +17,18 @@ def own_handlers(settings: Any) -> Iterator[None]:
     with registry.preserved():
         registry.clear()
         yield
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """``later(seconds)``: so much time passes on this host's monotonic clock, and stands still then."""
+    passed = [clock.monotonic()]
+
+    def pass_by(seconds: float) -> None:
+        passed[0] += seconds
+        monkeypatch.setattr(clock, "monotonic", lambda: passed[0])
+
+    return pass_by
 
 
 @pytest.fixture

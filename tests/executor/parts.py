@@ -6,10 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 from django_delayed_tasks.api import add_task
-from django_delayed_tasks.executor.claiming.prefetch import Lookahead
+from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.executor.executor import Executor
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.room.capacity import Capacity
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store import executors
@@ -57,6 +59,11 @@ def claim_one(**fields: Any) -> ClaimedTask:
     add(**fields)
     [task] = claim(registered())
     return task
+
+
+def held_with(options: ExecutorOptions) -> Held:
+    """The claims of an executor without its other parts."""
+    return Held("default", Capacity(options))
 
 
 class Steady(Lease):
@@ -126,13 +133,13 @@ class Bench(Executor):
     def finish(self, tasks: list[ClaimedTask], seconds: float = 0.0) -> None:
         """End the runs of these tasks after ``seconds`` each, without settling them in the database."""
         for task in tasks:
-            self.held.finish([task.claim], seconds)
+            self.held.end([task.claim], (), seconds)
         self.held.remove([task.claim for task in tasks])
 
     def poll_all(self) -> None:
         """Poll until nothing is claimed any more."""
         for _ in range(50):
-            if self.poller.poll() and not self.held.unfinished:
+            if self.poller.poll() and not self.held.capacity.unfinished:
                 return
             self.finish(self.delivered[-len(self.held) :])
         raise AssertionError("the poller never stops claiming")

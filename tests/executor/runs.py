@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.room.lines import Batch
 from django_delayed_tasks.executor.running import run as running
-from django_delayed_tasks.executor.running.current_run import Batch
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement

@@ -45,9 +45,9 @@ def test_a_commit_in_this_process_wakes_it() -> None:
 def test_once_stopped_it_is_woken_no_more() -> None:
     with executing() as executor:
         pass
-    executor.held.wake_poller.clear()
+    executor.capacity.plain.wake.clear()
     wakeup.wake()
-    assert not executor.held.wake_poller.is_set()
+    assert not executor.capacity.plain.wake.is_set()
 
 
 def test_retries_until_it_succeeds() -> None:
@@ -55,7 +55,7 @@ def test_retries_until_it_succeeds() -> None:
     add()
     with executing() as executor:
         wait_until(lambda: not Task.objects.exists())
-        assert executor.held.claimed == 3
+        assert executor.capacity.claimed == 3
     assert list(TaskRun.objects.order_by("id").values_list("attempt", "outcome")) == [
         (1, RunOutcome.RETRIED),
         (2, RunOutcome.RETRIED),
@@ -126,7 +126,7 @@ def test_what_waits_behind_a_slow_run_is_given_back() -> None:
     with executing(threads=1) as executor:
         assert slow.wait(30)
         wait_until(lambda: Task.objects.filter(status=TaskStatus.PENDING).count() == 20)
-        assert executor.held.unfinished == 1
+        assert executor.capacity.unfinished == 1
         go_on.set()
         wait_until(lambda: not Task.objects.exists())
     assert TaskRun.objects.filter(attempt=1, outcome=RunOutcome.DONE).count() == 41

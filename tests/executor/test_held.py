@@ -11,13 +11,14 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor import held as held_module
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.room.claimant import Kind
 from django_delayed_tasks.leases import LeasedResource, Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement, released
-from tests.executor.parts import add, claim, registered
+from tests.executor.parts import add, claim, held_with, registered
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 OPTIONS = ExecutorOptions(threads=2, batch_size=4)
@@ -28,7 +29,7 @@ def a_task(number: int) -> ClaimedTask:
 
 
 def holding(count: int) -> tuple[Held, list[ClaimedTask]]:
-    held = Held(OPTIONS)
+    held = held_with(OPTIONS)
     tasks = [a_task(number) for number in range(count)]
     held.add(tasks)
     return held, tasks
@@ -46,7 +47,7 @@ def queued(held: Held) -> list[Settlement]:
 
 def counts(held: Held) -> tuple[int, int]:
     """(held, unfinished)."""
-    return len(held), held.unfinished
+    return len(held), held.capacity.unfinished
 
 
 def test_what_is_settled_is_counted_over_all_calls() -> None:
@@ -60,32 +61,32 @@ def test_each_stage_is_counted_as_what_it_is() -> None:
     held, tasks = holding(4)
     claims = [task.claim for task in tasks]
     assert counts(held) == (4, 4)
-    held.join_batch(claims[3:])
+    held.capacity.join_batch(claims[3:])
     assert counts(held) == (4, 3)
-    held.finish(claims[2:])
+    held.end(claims[2:], ())
     assert counts(held) == (4, 2)
     held.remove(claims)
     assert counts(held) == (0, 0)
-    assert (held.claimed, held.settled) == (4, 4)
+    assert (held.capacity.claimed, held.settled) == (4, 4)
 
 
 def test_what_has_ended_does_not_come_back() -> None:
     """One that was run in a call with others, and was settled with them, waits for no thread any more."""
     held, tasks = holding(2)
     claims = [task.claim for task in tasks]
-    held.join_batch(claims[1:])
-    held.finish(claims)
-    held.leave_batch(claims)
-    assert held.unfinished == 0
+    held.capacity.join_batch(claims[1:])
+    held.end(claims, ())
+    held.capacity.leave_batch(claims)
+    assert held.capacity.unfinished == 0
 
 
 def test_runs_in_one_call_count_as_one() -> None:
     """The mean duration is that of calls, not of tasks."""
     held, tasks = holding(10)
     claims = [task.claim for task in tasks]
-    held.join_batch(claims[1:])
-    held.finish(claims, 2.0)
-    assert held.work_done == (1, 2.0)
+    held.capacity.join_batch(claims[1:])
+    held.end(claims, (), 2.0)
+    assert held.capacity.paces[Kind.THREAD].ended == (1, 2.0)
 
 
 def test_a_claim_that_comes_twice_is_one() -> None:
@@ -135,10 +136,10 @@ class TestRelease:
         held, tasks = holding(3)
         held.release(tasks[:2], timedelta(seconds=7))
         assert queued(held) == [released(task, timedelta(seconds=7)) for task in tasks[:2]]
-        assert (held.claimed, held.settled) == (1, 0)
+        assert (held.capacity.claimed, held.settled) == (1, 0)
         assert counts(held) == (3, 1)
         held.remove([tasks[0].claim])
-        assert (held.claimed, held.settled) == (1, 1)
+        assert (held.capacity.claimed, held.settled) == (1, 1)
         assert counts(held) == (2, 1)
 
     def test_it_is_claimable_at_once_unless_told_otherwise(self) -> None:
@@ -146,13 +147,16 @@ class TestRelease:
         held.release(tasks)
         assert queued(held) == [released(tasks[0])]
 
-    @pytest.mark.parametrize("stage", ["join_batch", "finish"])
-    def test_from_any_stage(self, stage: str) -> None:
+    @pytest.mark.parametrize("has_ended", [False, True])
+    def test_from_any_stage(self, has_ended: bool) -> None:
         held, tasks = holding(2)
-        getattr(held, stage)([tasks[0].claim])
+        if has_ended:
+            held.end([tasks[0].claim], ())
+        else:
+            held.capacity.join_batch([tasks[0].claim])
         held.release(tasks[:1])
         assert counts(held) == (2, 1)
-        assert held.claimed == 1
+        assert held.capacity.claimed == 1
 
     def test_of_a_claim_that_is_no_longer_held(self) -> None:
         """It is fenced: if another executor has the task, nothing is written."""
@@ -160,7 +164,7 @@ class TestRelease:
         held.remove([tasks[0].claim])
         held.release(tasks[:1])
         assert queued(held) == [released(tasks[0])]
-        assert (held.claimed, len(held)) == (2, 1)
+        assert (held.capacity.claimed, len(held)) == (2, 1)
 
     def test_an_end_is_queued_and_held_until_it_is_written(self) -> None:
         held, tasks = holding(1)
@@ -174,7 +178,7 @@ def test_what_is_dropped_was_not_claimed_and_is_not_released() -> None:
     """Other executors own it now."""
     held, tasks = holding(3)
     held.drop(task for task in tasks[:2])
-    assert (held.claimed, held.settled) == (1, 2)
+    assert (held.capacity.claimed, held.settled) == (1, 2)
     assert held.tasks() == tasks[2:]
     assert counts(held) == (1, 1)
     assert queued(held) == []
@@ -190,7 +194,7 @@ class TestDatabase:
 
     @pytest.fixture
     def held(self, tasks: list[ClaimedTask]) -> Held:
-        held = Held(OPTIONS)
+        held = held_with(OPTIONS)
         held.add(tasks)
         return held
 
@@ -208,12 +212,12 @@ class TestDatabase:
         return Resource.objects.get().busy_before <= clock.DatabaseClock().now()
 
     def test_a_release_now_is_written_before_it_returns(self, held: Held, tasks: list[ClaimedTask]) -> None:
-        held.release_now([released(tasks[0], timedelta(hours=1))])
+        held.release_now(tasks[:1])
         row = Task.objects.get(biz_num="a")
         assert (row.status, row.attempts) == (TaskStatus.PENDING, 0)
         assert Task.objects.get(biz_num="b").status == TaskStatus.RUNNING
         assert [task.biz_num for task in held.tasks()] == ["b"]
-        assert (held.claimed, held.settled) == (1, 1)
+        assert (held.capacity.claimed, held.settled) == (1, 1)
         assert queued(held) == []
 
     def test_or_the_tasks_are_still_held(
@@ -224,9 +228,9 @@ class TestDatabase:
 
         monkeypatch.setattr(held_module, "settle", fail)
         with pytest.raises(OperationalError):
-            held.release_now([released(tasks[0])])
+            held.release_now(tasks[:1])
         assert held.tasks() == tasks
-        assert (held.claimed, held.settled, held.unfinished) == (2, 0, 2)
+        assert (held.capacity.claimed, held.settled, held.capacity.unfinished) == (2, 0, 2)
 
     @pytest.mark.usefixtures("resource")
     @pytest.mark.parametrize("how", ["release", "drop"])
@@ -256,5 +260,5 @@ class TestDatabase:
             getattr(held, how)(tasks)
         resource.release()
         assert "it is free when its lease is over" in caplog.text
-        assert held.claimed == 0
+        assert held.capacity.claimed == 0
         assert len(settle("default", queued(held)).became) == (2 if how == "release" else 0)

@@ -13,9 +13,9 @@ def test_it_wakes_the_lanes_when_a_claim_with_permits_ends() -> None:
     limited = [a_task(number) for number in (7, 8)]
     held.add(limited, is_limited=True)
     held.remove([tasks[0].claim])
-    assert not held.wake_lanes.is_set(), "it had no permit"
+    assert not held.capacity.limited.wake.is_set(), "it had no permit"
     left: list[int] = []
-    held.wake_lanes.set = lambda: left.append(len(held))  # type: ignore[method-assign]
+    held.capacity.limited.wake.set = lambda: left.append(len(held))  # type: ignore[method-assign]
     held.remove([limited[0].claim])
     assert left == [2], "the claim is gone by then"
 
@@ -23,53 +23,53 @@ def test_it_wakes_the_lanes_when_a_claim_with_permits_ends() -> None:
 def test_it_leaves_a_poller_asleep_that_has_claimed_all() -> None:
     """Room is of no use to it."""
     held, tasks = holding(1)
-    held.has_claimed_all = True
-    held.finish([tasks[0].claim])
-    assert not held.wake_poller.is_set()
+    held.capacity.plain.rest()
+    held.end([tasks[0].claim], ())
+    assert not held.capacity.plain.wake.is_set()
 
 
 def test_it_wakes_the_poller_when_a_claim_is_settled_and_too_many_were_not() -> None:
     held, tasks = holding(FULL)
     claims = [task.claim for task in tasks]
-    held.finish(claims)
-    assert held.is_full
-    assert not held.wake_poller.is_set(), "it would claim nothing"
+    held.end(claims, ())
+    assert held.capacity.is_full
+    assert not held.capacity.plain.wake.is_set(), "it would claim nothing"
     held.remove(claims[:1])
-    assert held.wake_poller.is_set()
+    assert held.capacity.plain.wake.is_set()
 
 
 def test_it_does_not_wake_the_poller_when_there_was_room_already() -> None:
     """The end of its run has woken the poller: a settlement makes no more room."""
     held, tasks = holding(FULL - 1)
     claims = [task.claim for task in tasks]
-    held.finish(claims)
-    assert held.wake_poller.is_set()
-    held.wake_poller.clear()
+    held.end(claims, ())
+    assert held.capacity.plain.wake.is_set()
+    held.capacity.plain.wake.clear()
     held.remove(claims)
-    assert not held.wake_poller.is_set()
+    assert not held.capacity.plain.wake.is_set()
 
 
 def test_nor_while_enough_wait_for_threads() -> None:
     held, tasks = holding(FULL)
     held.remove([tasks[0].claim])
-    assert not held.is_full
-    assert not held.wake_poller.is_set()
+    assert not held.capacity.is_full
+    assert not held.capacity.plain.wake.is_set()
 
 
 def test_it_wakes_the_poller_when_fewer_than_half_of_the_target_are_left() -> None:
     held, tasks = holding(6)
-    held.room_for(10)
-    held.finish([tasks[0].claim])
-    assert not held.wake_poller.is_set()
-    held.finish([tasks[1].claim])
-    assert held.wake_poller.is_set()
+    held.capacity._refill_below = 5
+    held.end([tasks[0].claim], ())
+    assert not held.capacity.plain.wake.is_set()
+    held.end([tasks[1].claim], ())
+    assert held.capacity.plain.wake.is_set()
 
 
 def test_it_wakes_the_poller_when_what_waited_for_a_thread_is_released() -> None:
     """No run ends that would wake it."""
     held, tasks = holding(2)
     held.release(tasks[:1])
-    assert held.wake_poller.is_set()
+    assert held.capacity.plain.wake.is_set()
 
 
 class MeanwhileAdded:
@@ -90,7 +90,7 @@ class MeanwhileAdded:
 def test_it_wakes_the_lanes_even_if_another_task_with_permits_is_claimed_in_that_moment() -> None:
     held, _ = holding(0)
     held.add([a_task(1)], is_limited=True)
-    held.wake_lanes.clear()
+    held.capacity.limited.wake.clear()
     held._lock = MeanwhileAdded(held)  # type: ignore[assignment]
     held.remove([a_task(1).claim])
-    assert held.wake_lanes.is_set()
+    assert held.capacity.limited.wake.is_set()

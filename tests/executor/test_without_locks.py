@@ -7,9 +7,10 @@ from threading import Barrier, Thread
 
 import pytest
 
-from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.room.claimant import Kind
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.store.sql.fences import Claim
+from tests.executor.parts import held_with
 from tests.executor.test_held import OPTIONS, a_task, holding
 
 pytestmark = pytest.mark.per_database
@@ -54,7 +55,7 @@ def test_each_end_is_counted_once_while_others_are_added_and_settled() -> None:
     def finish(mine: list[Claim]) -> Callable[[], None]:
         def work() -> None:
             for claim in mine:
-                held.finish([claim], 1.0)
+                held.end([claim], (), 1.0)
 
         return work
 
@@ -65,15 +66,15 @@ def test_each_end_is_counted_once_while_others_are_added_and_settled() -> None:
     def settle() -> None:
         for claim in claims[:EACH]:
             held.remove([claim])
-            assert held.work_done[0] <= len(claims)
+            assert held.capacity.paces[Kind.THREAD].ended[0] <= len(claims)
 
     twice = [finish(claims[number::THREADS]) for number in range(THREADS)] * 2
     at_once(*twice, add, settle)
     # What was settled before its end came was no run that ended.
-    runs, seconds = held.work_done
+    runs, seconds = held.capacity.paces[Kind.THREAD].ended
     assert len(claims) - EACH <= runs <= len(claims)
     assert seconds == runs
-    assert (len(held), held.unfinished, held.settled) == (len(claims), EACH, EACH)
+    assert (len(held), held.capacity.unfinished, held.settled) == (len(claims), EACH, EACH)
 
 
 class Nowhere:
@@ -81,7 +82,7 @@ class Nowhere:
 
 
 def test_each_batch_goes_to_one_thread_or_is_taken_back() -> None:
-    held = Held(OPTIONS)
+    held = held_with(OPTIONS)
     queue = RunQueue(held, Nowhere())  # type: ignore[arg-type]
     tasks = [a_task(number) for number in range(THREADS * EACH)]
     held.add(tasks)
@@ -106,32 +107,4 @@ def test_each_batch_goes_to_one_thread_or_is_taken_back() -> None:
     at_once(*map(take, got), put)
     taken = Counter(number for mine in got for number in mine) + Counter(back)
     assert taken == Counter(range(len(tasks)))
-    assert (queue.waiting, len(queue)) == (0, 0)
-
-
-def first_of(queue: RunQueue) -> list[int]:
-    run = queue.get()
-    assert run
-    return [task.id for task in run.tasks]
-
-
-def test_a_thread_that_comes_second_takes_from_the_other_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, tasks = holding(2)
-    queue = RunQueue(held, Nowhere())  # type: ignore[arg-type]
-    queue.put(tasks[:1])
-    queue.put_permitted(tasks[1:])
-    choose = queue._next_line
-    of_others: list[int] = []
-
-    def choose_late() -> object:
-        line = choose()
-        if not of_others:
-            of_others.append(0)
-            monkeypatch.setattr(queue, "_next_line", lambda: line)
-            of_others.extend(first_of(queue))
-            monkeypatch.setattr(queue, "_next_line", choose)
-        return line
-
-    monkeypatch.setattr(queue, "_next_line", choose_late)
-    mine = first_of(queue)
-    assert sorted([*of_others[1:], *mine]) == [0, 1]
+    assert (held.capacity.lines.waiting, len(queue)) == (0, 0)

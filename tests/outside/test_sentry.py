@@ -21,10 +21,9 @@ from sentry_sdk.scrubber import DEFAULT_DENYLIST, EventScrubber
 from sentry_sdk.transport import Transport
 
 from django_delayed_tasks import Done, Reschedule, Task, aadd_task, add_task, add_tasks, handlers
-from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.integrations.sentry import group_by_code
 from django_delayed_tasks.models import TaskRun
-from tests.executor.parts import add, claim, drain, handler_of, registered
+from tests.executor.parts import add, claim, drain, handler_of, held_with, registered
 from tests.executor.settling.test_settler import OPTIONS, done
 from tests.executor.settling.writing import settler_of
 from tests.function_tasks import functions
@@ -95,7 +94,7 @@ def reported(call: Callable[[], object]) -> None:
 def settle_without_history() -> None:
     add(biz_ext=DATA)
     [task] = claim(registered())
-    held = Held(OPTIONS)
+    held = held_with(OPTIONS)
     held.add([task])
     held.put_end(done(task.claim)._replace(result=json.dumps(DATA), biz_ext=json.dumps(DATA), keep_data=True))
     with refused_history():

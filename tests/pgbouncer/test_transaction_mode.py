@@ -24,9 +24,9 @@ from django_delayed_tasks import (
     resume_task,
 )
 from django_delayed_tasks.executor.claiming.listener import Listener
-from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.room.capacity import Capacity
 from django_delayed_tasks.leases import Pool, mutex
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.states import RunOutcome
@@ -159,7 +159,7 @@ class TestNotices:
 
     def test_no_session_keeps_listening(self, caplog: pytest.LogCaptureFixture) -> None:
         options = ExecutorOptions()
-        listener = Listener(options, Peers(), Held(options))
+        listener = Listener(options, Peers(), Capacity(options))
         listener.prepare()
         try:
             assert [listener.listen(), listener.listen()] == [3600.0, 3600.0]

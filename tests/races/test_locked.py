@@ -8,7 +8,6 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.settler import ProgressReports
 from django_delayed_tasks.models import Task, TaskRun
@@ -19,7 +18,7 @@ from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.deaths import crash
-from tests.executor.parts import add, claim, registered
+from tests.executor.parts import add, claim, held_with, registered
 from tests.executor.settling.writing import settler_of
 from tests.threads import in_thread, start_thread
 from tests.waiting import wait_until
@@ -63,7 +62,7 @@ def numbers_left() -> set[str]:
 @pytest.mark.parametrize("outcome", [(RunOutcome.DONE, NextState.GONE), (RunOutcome.RETRIED, NextState.RETRY)])
 def test_the_settler_continues_with_the_others(outcome: tuple[RunOutcome, NextState]) -> None:
     tasks = claimed("a", "b", "c")
-    held = Held(ExecutorOptions())
+    held = held_with(ExecutorOptions())
     held.add(tasks)
     settler = settler_of(held)
     settler.start()
@@ -81,7 +80,7 @@ def test_the_settler_continues_with_the_others(outcome: tuple[RunOutcome, NextSt
 
 def test_the_settler_may_be_ended_meanwhile() -> None:
     [task] = tasks = claimed("a")
-    held = Held(ExecutorOptions())
+    held = held_with(ExecutorOptions())
     held.add(tasks)
     settler = settler_of(held)
     settler.start()
@@ -135,7 +134,7 @@ def test_the_reaper_takes_the_others() -> None:
 
 def test_progress_is_written_of_the_others() -> None:
     tasks = claimed("a", "b", "c")
-    held = Held(ExecutorOptions())
+    held = held_with(ExecutorOptions())
     held.add(tasks)
     reports = ProgressReports("default", held)
     for task in tasks:

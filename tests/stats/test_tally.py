@@ -77,7 +77,7 @@ class TestByAnExecutor:
         handler_of(lambda task: None)
         with executing() as executor:
             add("1")
-            executor.held.wake_poller.set()
+            executor.capacity.plain.wake.set()
             wait_until(lambda: Statistic.objects.exists())
 
     def test_it_ends_its_lease_though_they_cannot_be_written(

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import meter
-from django_delayed_tasks.executor.claiming.prefetch import Lookahead
+from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, finds_other_levels, look
@@ -149,6 +149,14 @@ class RoundRobin:
             self.due = []
         self._is_unused = False
 
+    def pass_over(self, levels: list[Level], has_to_wait: bool) -> None:
+        """Put back levels that were not claimed from, at the front, so that they come first when there is room.
+
+        ``has_to_wait``: others come before them, so that this agenda is not used yet.
+        """
+        self.due[:0] = levels
+        self._is_unused = has_to_wait and bool(levels)
+
     def share(self, wanted: int) -> int:
         """Return how many of the ``wanted`` tasks to claim from the next level."""
         first = self.due[: wanted // MIN_SHARE + 1]  # with more than these, it is MIN_SHARE anyway
@@ -162,6 +170,9 @@ class RoundRobin:
         if count >= wanted:
             insort(self.due, level, key=self._place)
 
+    def served_at(self, level: Level) -> float:
+        """Return the monotonic second at which the level was last claimed from."""
+        return self._served.get(level.key, float("-inf"))
+
     def _place(self, level: Level) -> tuple[bool, int, float, datetime]:
-        served = self._served.get(level.key, float("-inf"))
-        return level.earliest > self._now, -level.priority, served, level.earliest
+        return level.earliest > self._now, -level.priority, self.served_at(level), level.earliest

@@ -10,9 +10,9 @@ from threading import Event
 from typing import Final
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.room.capacity import Capacity
 from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.store.notices import CannotListen, Notice
 from django_delayed_tasks.store.notices.channels import SILENCE, Subscription, can_listen, subscribe
@@ -70,11 +70,11 @@ class Listener:
     nothing, it is woken when runs end, and not by notices.
     """
 
-    def __init__(self, options: ExecutorOptions, peers: Peers, held: Held) -> None:
+    def __init__(self, options: ExecutorOptions, peers: Peers, capacity: Capacity) -> None:
         self._options = options
         self._peers = peers
         self._pace = Pace()
-        self._held = held
+        self._capacity = capacity
         self._subscription: Subscription | None = None
         self._opened = float("-inf")
         self._losses = 0
@@ -124,7 +124,7 @@ class Listener:
                 logger.warning(NO_NOTICES, self._options.database, reason)
             self._has_said_why = True
             return 3600.0  # the configuration may have changed by then
-        self._held.wake_poller.set()  # notices sent before the session began were not heard
+        self._capacity.plain.wake.set()  # notices sent before the session began were not heard
         return 0.0
 
     def _open(self) -> None:
@@ -138,10 +138,10 @@ class Listener:
         for key, _ in self._selector.select(LOOK_EVERY):
             if key.fileobj is own:
                 heard = own.receive()
-                is_waking = (not heard or any(map(self._concerns, heard))) and self._held.has_room
+                is_waking = (not heard or any(map(self._concerns, heard))) and self._capacity.has_room
                 self._pace.note_hearing(is_waking)
                 if is_waking:
-                    self._held.wake_poller.set()
+                    self._capacity.plain.wake.set()
 
     def _concerns(self, notice: Notice) -> bool:
         return not notice.is_own and (not notice.queue or self._options.serves(notice.queue))
@@ -193,8 +193,8 @@ class Listening(Loop):
         super().stop(timeout)
 
 
-def listening_for(options: ExecutorOptions, peers: Peers, held: Held) -> Listening | None:
+def listening_for(options: ExecutorOptions, peers: Peers, capacity: Capacity) -> Listening | None:
     """Return the listener's loop for an executor with these options; None where there are no notices to hear."""
     if not options.notify or options.drain or not can_listen(options.database):
         return None
-    return Listening(Listener(options, peers, held), options.database)
+    return Listening(Listener(options, peers, capacity), options.database)

@@ -11,12 +11,13 @@ from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor import announcing, meter
 from django_delayed_tasks.executor.admission import Admission
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, RoundRobin
-from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.lanes import AGAIN, MAX_IDLE, Lanes
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import ALONE, Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.room.capacity import Room, kind_in
+from django_delayed_tasks.executor.room.claimant import Demand, Kind
 from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import find
@@ -59,6 +60,8 @@ class Poller:
         self._serves_all = options.serves_all
         self._lease = lease
         self._held = held
+        self._capacity = held.capacity
+        self._claimant = held.capacity.plain
         self._peers = peers
         self._queue = queue
         self._admission = admission
@@ -66,7 +69,6 @@ class Poller:
         self.reader = reader
         self._claim = strategy_for(options.database, options.claim)
         self._claims_as: int | None = None
-        self.claim_size = ClaimSize(options, held)
         self._levels = RoundRobin(options.poll_interval)
         self._unanswered = unanswered
         self._agenda: Agenda | None = None
@@ -84,24 +86,23 @@ class Poller:
             return self._poll()
         # Checked before the poll: a run that is settled during the poll may have added a task, and what the poll claims
         # has yet to be run. So may have another executor that is declared dead during the poll.
-        had_nothing, had_enough = not len(self._held), self._has_enough
+        had_nothing, had_enough = not len(self._held), not self._capacity.allowed
         has_all = not self._peers.have_lapsed(self.reader.clock.now())
         seconds = min(self._poll(), self._lanes.tick())
         if had_nothing and (had_enough or (self._options.drain and has_all and self.found_nothing)):
             self.drained.set()
-        is_ending = (self._options.drain or self._has_enough) and not self.drained.is_set()
+        is_ending = (self._options.drain or not self._capacity.allowed) and not self.drained.is_set()
         return min(seconds, AGAIN) if is_ending else seconds
 
     def _poll(self) -> float:
-        self.found_nothing = self._was_outpaced = self._held.has_claimed_all = False
+        self.found_nothing = self._was_outpaced = False
+        self._claimant.begin()
         if self._claims_as != self._lease.executor:
             self._drop_lost()
         if clock.monotonic() >= self._lease.claims_until:
             return min(self._options.poll_interval, MAX_IDLE)
         self._unanswered.look()
-        room = self.claim_size.room()
-        if (most := self._options.max_tasks) is not None:
-            room = room._replace(most=self._allowed(most))
+        room = self._capacity.room()
         if not room.total:
             self._read_for_lanes()
             return self._options.poll_interval
@@ -109,24 +110,37 @@ class Poller:
         if left == room:
             self._read_agenda()
             left = self._claim_from_levels(room)
-            self._note_nothing(room.total - left.total)
-        self._lanes.yield_to([level for level in self._levels.due if not left.of(level.lane)])
+            if not self._claimant.is_held_back:
+                self._note_nothing(room.total - left.total)
+        self._lack(self._levels.due)
         if left != room:
-            found_more = left.loop < room.loop and self._held.room_on_loop
-            return 0.0 if found_more or self._held.wants_more else self._options.poll_interval
+            found_more = left.loop < room.loop and self._capacity.room_on_loop
+            return 0.0 if found_more or self._capacity.wants_more else self._options.poll_interval
+        if self._claimant.is_held_back:
+            return self._yield(room)
         if self._may_have_left_some:
             return min(random.uniform(0, AGAIN), self._until_due())
-        self._held.has_claimed_all = bool(room.threads and room.loop)
+        if room.threads and room.loop:
+            self._claimant.rest()
         return self._until_due()
 
-    @property
-    def _has_enough(self) -> bool:
-        """Whether ``max_tasks`` have been claimed."""
-        return self._options.max_tasks is not None and not self._allowed(self._options.max_tasks)
+    def _yield(self, room: Room) -> float:
+        """Sleep until the tasks with limits, which come first, have found room."""
+        if not self._claimant.has_to_wait:
+            return 0.0
+        if room.threads and room.loop:
+            self._claimant.rest()
+        return min(self._until_due(), MAX_IDLE)  # nothing wakes it if the other one hangs
 
-    def _allowed(self, most: int) -> int:
-        """Return how many more tasks may be claimed, if ``most`` are to be run in all."""
-        return max(0, most - self._held.claimed)
+    def _lack(self, levels: list[Level]) -> None:
+        """Note levels that are due and were not claimed from: less urgent tasks with limits do not take their room."""
+        first: dict[Kind, Demand] = {}
+        for demand in map(self._demand, levels):
+            first[demand.kind] = min(first.get(demand.kind, demand), demand, key=lambda one: (-one.priority, one[2]))
+        self._claimant.lack(tuple(first.values()), self._options.poll_interval)
+
+    def _demand(self, level: Level) -> Demand:
+        return Demand(kind_in(level.lane), level.priority, self._levels.served_at(level))
 
     def _drop_lost(self) -> None:
         """Drop claims that have not started if this executor was declared dead: other executors own them now.
@@ -171,7 +185,7 @@ class Poller:
         if self._read_at + self._options.poll_interval <= clock.monotonic():
             agenda = self.reader.read()
             self._read_at = clock.monotonic()
-            self._lanes.yield_to(self._due(agenda))
+            self._lack(self._due(agenda))
             self._lanes.show(agenda)
 
     def _claim_from_levels(self, room: Room) -> Room:
@@ -181,7 +195,7 @@ class Poller:
         passed: list[Level] = []
         while room.total and self._levels.due:
             level = self._levels.due[0]
-            limit = self._levels.share(room.of(level.lane))
+            limit = self._limit(level, room)
             if not limit:
                 passed.append(self._levels.due.pop(0))
                 continue
@@ -189,8 +203,16 @@ class Poller:
             if tasks:
                 room = room.without(level.lane, len(tasks))
             self._levels.took(len(tasks), limit)
-        self._levels.due[:0] = passed
+        self._levels.pass_over(passed, has_to_wait=self._claimant.is_held_back)
         return room
+
+    def _limit(self, level: Level, room: Room) -> int:
+        """Return how many tasks to claim from a level."""
+        share = self._levels.share(room.of(level.lane))
+        if not share or self._claimant.is_first:
+            return share
+        demand = self._demand(level)
+        return 0 if self._claimant.yields(demand) else -(-share // (1 + self._claimant.sharers(demand)))
 
     def _claim_from(self, request: ClaimRequest) -> list[ClaimedTask]:
         began = clock.monotonic()
@@ -242,9 +264,7 @@ class Poller:
 
     def _fill_batch(self, tasks: list[ClaimedTask], request: ClaimRequest) -> list[ClaimedTask]:
         """Claim more tasks of this code to fill the batch: they take no further thread."""
-        missing = missing_in_batch(tasks)
-        if self._options.max_tasks is not None:
-            missing = min(missing, self._allowed(self._options.max_tasks) - len(tasks))
+        missing = min(missing_in_batch(tasks), self._capacity.allowed - len(tasks))
         if missing <= 0:
             return []
         try:

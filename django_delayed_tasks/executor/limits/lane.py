@@ -49,6 +49,10 @@ class Lane:
         self.open[Place(level.lane, level.queue, level.priority, watermark(level.earliest))] = None
         self._levels.add((level.queue, level.priority))
 
+    def is_open(self, queue: str, priority: int) -> bool:
+        """Return whether tasks of this level are known to be due. Thread-safe."""
+        return any((place.queue, place.priority) == (queue, priority) for place in list(self.open))
+
     def note_found(self, place: Place) -> None:
         """Note a place with blocked tasks that perhaps no executor is about to claim."""
         self._levels.add((place.queue, place.priority))

@@ -1,8 +1,10 @@
 """Claims tasks of limited handlers (``max_concurrent``, ``rate``, ``pool``): each with its permits, or not at all."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from math import inf
 from typing import Final
 
 from django_delayed_tasks import clock
@@ -11,11 +13,12 @@ from django_delayed_tasks.executor.admission import Admission
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.limits.permits import PermitDecision, Permits
-from django_delayed_tasks.executor.limits.room import LaneRoom
 from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.room.capacity import kind_of
+from django_delayed_tasks.executor.room.claimant import Demand, Kind
 from django_delayed_tasks.executor.running.deciding import raised, rescue_settlement
 from django_delayed_tasks.executor.running.run import failed, refusal
 from django_delayed_tasks.executor.running.run_queue import RunQueue
@@ -26,7 +29,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claima
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import ClaimChoice, ClaimResult, Found, Place, claim_chosen, read_places
 from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN, Settlement
-from django_delayed_tasks.store.sql.lanes import LOOP, code_of
+from django_delayed_tasks.store.sql.lanes import code_of
 
 AGAIN: Final = 0.02
 """Seconds at most before another attempt after a lost race, so that executors do not collide again, and in a drain."""
@@ -34,6 +37,10 @@ LOST: Final = 0.2
 """The same when only permits were lost: they may be locked for long by an executor that was stopped."""
 MAX_IDLE: Final = 1.0
 """Seconds at most until those that claim ask again whether the lease has been renewed: nothing wakes them for that."""
+EXPECT_EVERY: Final = 0.05
+"""Seconds for which a place that was looked at, and from which nothing could be claimed, holds up no other task."""
+TURNS: Final = 8
+"""Claims of one code in a row, where no other one of its priority has due tasks."""
 SEARCH_EVERY: Final = 2.5
 """Seconds between two searches for blocked tasks whose executor died before it could claim the next task of their key.
 Places that two searches in a row find unchanged are read. Slow searches take a hundredth of the time."""
@@ -43,9 +50,6 @@ class Lanes:
     """Claims the tasks of all limited codes; :meth:`tick` is one iteration of its loop.
 
     The poller reads the agenda and shows it here.
-
-    Attributes:
-        lacking: the codes whose tasks are due and find no free thread.
     """
 
     def __init__(
@@ -63,35 +67,48 @@ class Lanes:
         self._alias = options.database
         self._lease = lease
         self._held = held
+        self._capacity = held.capacity
+        self._claimant = held.capacity.limited
         self._queue = queue
         self._admission = admission
         self._peers = peers
         self._unanswered = unanswered
         self._clock = database_clock
-        self.room = LaneRoom(options, lease, held, queue)
         self._lanes: dict[str, Lane] = {}
         self._unknown: dict[str, float] = {}
+        self._expected_at: dict[Place, float] = {}
         self._agenda: Agenda | None = None
         self._noted: Agenda | None = None
         self._paused: frozenset[str] = frozenset()
         self._search_at = float("-inf")
         self._found: list[Level] = []
-        self.lacking: set[str] = set()
-        self._unclaimed: Sequence[Level] = ()
 
     def show(self, agenda: Agenda) -> None:
-        """Take the latest agenda; wake the thread of the lanes if one of them has due tasks. Thread-safe."""
-        self._agenda = agenda
-        if any(level.earliest <= agenda.now for level in agenda.lanes):
-            self._held.wake_lanes.set()
+        """Take the latest agenda; wake the thread of the lanes if one of them has due tasks. Thread-safe.
 
-    def yield_to(self, unclaimed: Sequence[Level]) -> None:
-        """Claim nothing that takes the room of unlimited tasks of a higher priority which are due. Thread-safe.
-
-        Args:
-            unclaimed: the levels of unlimited tasks that are due and find no room.
+        Less urgent tasks that this agenda shows wait until they have looked at it.
         """
-        self._unclaimed = unclaimed
+        if places := [Place(level.lane, *level[:2]) for level in agenda.lanes if level.earliest <= agenda.now]:
+            now = clock.monotonic()
+            new = [place for place in places if self._expected_at.get(place, -inf) + EXPECT_EVERY < now]
+            new = [place for place in new if self._may_run(place)]
+            self._expected_at |= dict.fromkeys(new, now)
+            self._claimant.expect(tuple(map(self._demand, new)))
+        self._agenda = agenda
+        if places and not self._options.ends_by_itself:  # which looks at them in any case
+            self._claimant.wake.set()
+
+    def _may_run(self, place: Place) -> bool:
+        """Return whether tasks of this place may run, and it is not known that there are some.
+
+        Its queue is served here, and there may be a handler and permits for them.
+        """
+        code = code_of(place.lane)
+        is_unknown = clock.monotonic() < self._unknown.get(code, -inf)
+        if is_unknown or not self._options.serves(place.queue):
+            return False
+        lane = self._lanes.get(code)
+        return lane is None or not (lane.seconds_until_permits() or lane.is_open(place.queue, place.priority))
 
     def has_due(self, agenda: Agenda) -> bool:
         """Return whether a lane that is served here has due tasks, blocked ones too; for the end of a drain."""
@@ -109,11 +126,14 @@ class Lanes:
         if clock.monotonic() >= self._search_at:
             self._search()
         due = [lane for lane in self._lanes.values() if lane.open or lane.freed]
-        # Set this before reading the room: the end of a run in between would be missed.
-        self._held.wake_lanes_when_thread_frees = True
-        seconds = [self._serve(lane) for lane in sorted(due, key=lambda lane: (-lane.priority, lane.served_at))]
-        self.lacking = {lane.code for lane in due if self.room.of(lane.handler) <= 0}
-        self._held.wake_lanes_when_thread_frees = bool(self.lacking)
+        self._claimant.begin()
+        seconds = self._serve_in_turn(due)
+        lacks = tuple(demand for lane in due if (demand := self._lacking(lane)))
+        self._claimant.lack(lacks, MAX_IDLE)
+        if self._agenda is self._noted:  # otherwise it has yet to look at the latest one
+            self._claimant.looked()
+        if not lacks:
+            self._claimant.rest()
         for lane in due:
             self._restock(lane)
         waits = [lane.seconds_until_timer() for lane in self._lanes.values()]
@@ -121,6 +141,8 @@ class Lanes:
 
     def forget(self) -> None:
         """Forget what may be wrong after an error; the next agenda shows what is due."""
+        self._claimant.lack((), 0.0)
+        self._claimant.looked()
         for lane in self._lanes.values():
             lane.forget()
 
@@ -182,18 +204,42 @@ class Lanes:
 
     def serves(self, place: Place) -> bool:
         """Return whether tasks of this place may be claimed here now. Thread-safe."""
-        return self._is_ours(place) and not (self._unclaimed and self._is_preceded(place))
+        return self._is_ours(place) and (self._claimant.is_first or not self._claimant.yields(self._demand(place)))
 
-    def _is_preceded(self, place: Place) -> bool:
-        """Return whether unlimited tasks of a higher priority wait for what this place needs: threads or the loop."""
-        handler = find(code_of(place.lane))
-        lane = LOOP if handler and handler.is_async else ""
-        return any(level.lane == lane and level.priority > place.priority for level in self._unclaimed)
+    def _demand(self, place: Place) -> Demand:
+        code = code_of(place.lane)
+        lane = self._lanes.get(code)
+        return Demand(kind_of(find(code)), place.priority, lane.served_at if lane else -inf, code)
 
-    def _serve(self, lane: Lane) -> float:
-        """Claim tasks of one code; return the seconds until there may be more to claim, if nothing happens before."""
-        for _ in range(8):  # then it is the turn of other codes
-            room = self.room.of(lane.handler)
+    def _lacking(self, lane: Lane) -> Demand | None:
+        """Return the tasks of a lane that lack nothing but room; None if there are none."""
+        if lane.seconds_until_permits() or self._capacity.room_for(lane.handler) > 0:
+            return None
+        places = lane.to_read(1, self.serves)
+        return self._demand(max(places, key=lambda place: place.priority)) if places else None
+
+    def _serve_in_turn(self, due: list[Lane]) -> list[float]:
+        """Claim tasks of codes that have some; return the seconds until each may have more, if nothing happens before.
+
+        Codes of equal priority share the room that there is.
+        """
+        in_turn = sorted(due, key=lambda lane: (-lane.priority, lane.served_at))
+        seconds = [wait for lane in in_turn if (wait := lane.seconds_until_permits())]
+        ready = [lane for lane in in_turn if not lane.seconds_until_permits()]
+        equals = Counter(map(_rank, ready))
+        left = equals.copy()
+        for lane in ready:
+            rank = _rank(lane)
+            others = self._claimant.sharers(Demand(*rank))
+            turns = 1 if equals[rank] + others > 1 else TURNS
+            seconds.append(self._serve(lane, left[rank] + others, turns))
+            left[rank] -= 1
+        return seconds
+
+    def _serve(self, lane: Lane, sharers: int, turns: int) -> float:
+        """Claim tasks of one code up to ``turns`` times, in its share of the room; return as for all of them."""
+        for _ in range(turns):  # then it is the turn of other codes
+            room = -(-self._capacity.room_for(lane.handler) // sharers)
             seconds = lane.seconds_until_permits()
             places = lane.to_read(room, self.serves) if room > 0 and not seconds else {}
             if not places:
@@ -204,7 +250,7 @@ class Lanes:
             except Outpaced:
                 lane.note_outpaced()
                 return random.uniform(0, AGAIN)
-            self.room.note_claim(clock.monotonic() - began)
+            self._capacity.note_claim(clock.monotonic() - began)
             if pause:
                 return max(pause, lane.seconds_until_permits())
         return 0.0
@@ -253,7 +299,7 @@ class Lanes:
 
     def _restock(self, lane: Lane) -> None:
         """Read tasks that are the next to get the slots of runs that end, if many do."""
-        if (places := lane.to_stock(self.serves)) and self.room.expected_ends(lane.handler):
+        if (places := lane.to_stock(self.serves)) and self._capacity.expected_ends(lane.handler):
             found = read_places(self._alias, self._lease.executor, places, self._admission.rescues_below)
             ends, keys = self._split_expired(lane, lane.without_passed(found))
             if not ends:  # which are noticed when a slot is free
@@ -282,7 +328,7 @@ class Lanes:
             announcing.claimed(written.won, began)
         except BaseException:
             self._unanswered.note_lost()
-            self._held.wake_poller.set()
+            self._capacity.plain.wake.set()
             raise
         finally:
             for task in set(chosen.tasks).difference(won):
@@ -295,8 +341,7 @@ class Lanes:
 
     def _end(self, ended: Iterable[tuple[ClaimedTask, Settlement]]) -> None:
         for task, settlement in ended:
-            self._held.finish([task.claim])
-            self._held.put_end(settlement)
+            self._held.end([task.claim], [settlement])
 
     def _start(self, lane: Lane, tasks: dict[ClaimedTask, str], permitted: PermitDecision) -> None:
         lane.note_start(tasks, permitted.slots)
@@ -317,6 +362,11 @@ class Lanes:
         """
         for key in lane.permits.with_free_slots(keys):
             lane.free(key)
+
+
+def _rank(lane: Lane) -> tuple[Kind, int]:
+    """Return the kind of room, and the priority: lanes with the same rank take turns."""
+    return kind_of(lane.handler), lane.priority
 
 
 def _examined(lane: Lane, task: ClaimedTask, now: datetime, max_rescues: int) -> Settlement | str:

@@ -62,6 +62,7 @@ class Relay:
         self._unanswered = unanswered
         self._lease = lease
         self._held = held
+        self._capacity = held.capacity
         self._lanes = lanes
         self._clock = database_clock
         self.may_hand_on = True
@@ -72,7 +73,8 @@ class Relay:
         Return None if there is no slot to hand on, or anything goes wrong with that: the runs are yet to be settled.
         """
         try:
-            if self.may_hand_on and (hand_overs := self._hand_overs(batch)):
+            may_claim = self.may_hand_on and clock.monotonic() < self._lease.claims_until
+            if may_claim and (hand_overs := self._hand_overs(batch)):
                 return self._hand_on(batch, hand_overs)
         except Outpaced:
             pass
@@ -80,7 +82,7 @@ class Relay:
             logger.warning("slots were not handed on: %s", error, exc_info=error)
             self.may_hand_on = False
             self._unanswered.note_lost()
-            self._held.wake_poller.set()
+            self._capacity.plain.wake.set()
         return None
 
     def _hand_overs(self, batch: list[Settlement]) -> list[HandOver]:
@@ -93,7 +95,7 @@ class Relay:
             lane = self._handing_on(task.biz_code) if task else None
             if lane is None or not (in_slot := lane.runs.in_slot(settlement.claim)):
                 continue
-            left = room.setdefault(lane.code, self._lanes.room.of(lane.handler))
+            left = room.setdefault(lane.code, self._capacity.room_for(lane.handler))
             if left > 0 and (after := lane.stock.take(partial(self._may_start, lane))):
                 found.append(HandOver(lane, settlement.claim, after, in_slot))
                 room[lane.code] = left - 1
@@ -102,7 +104,9 @@ class Relay:
     def _handing_on(self, code: str) -> Lane | None:
         """Return the lane of this code if its runs may hand their slots on now: no other code lacks threads."""
         lane = self._lanes.get(code)
-        return lane if lane and lane.hands_on and len(lane.stock) and self._lanes.lacking <= {code} else None
+        if not lane or not lane.hands_on or not len(lane.stock) or self._capacity.limited.lacks_for_others(code):
+            return None
+        return lane
 
     def _may_start(self, lane: Lane, task: ClaimedTask) -> bool:
         """Return whether a task that was read may be claimed as things are now."""
@@ -132,7 +136,7 @@ class Relay:
             for hand_over in hand_overs:
                 if hand_over.after not in claimed:
                     hand_over.lane.stock.take_back([hand_over.after.claim])
-        self._lanes.room.note_claim(clock.monotonic() - began)
+        self._capacity.note_claim(clock.monotonic() - began)
         self._start([hand_over for hand_over in hand_overs if hand_over.after in claimed], began)
         return ended
 

@@ -138,7 +138,7 @@ class ProbedExecutor:
         executor = self._executor
         details = {"name": executor.options.name, "executor": executor.lease.executor}
         is_live = executor.health.is_live
-        may_claim = clock.monotonic() < executor.lease.claims_until and not executor.held.lacks_connections
+        may_claim = clock.monotonic() < executor.lease.claims_until and not executor.capacity.is_unconnected
         return Status(is_live, is_live and may_claim, details)
 
     def metrics(self, format: Format) -> bytes:

@@ -9,7 +9,8 @@ from asgiref.sync import sync_to_async
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor import project
-from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
+from django_delayed_tasks.executor.room.lines import Batch
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.executor.running.run import RunEnd, begin, call_and_decide, interrupted
 from django_delayed_tasks.handlers import TaskHandler, middleware

@@ -10,12 +10,12 @@ from asgiref.sync import sync_to_async
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor import project
-from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun, Lent
+from django_delayed_tasks.executor.room.capacity import EVENT_LOOP, Capacity
+from django_delayed_tasks.executor.room.lines import Batch
+from django_delayed_tasks.executor.running.current_run import CurrentRun, Lent
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.executor.running.event_loop import EventLoop
-from django_delayed_tasks.executor.threads.connecting import EVENT_LOOP
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.store.settling.settlement import stopped
 from django_delayed_tasks.store.sql import kept_connections
@@ -52,8 +52,8 @@ class Performs(Protocol):
 class AwaitedRuns:
     """Starts runs on the event loop, ``async_concurrency`` at a time, and cancels them; thread-safe."""
 
-    def __init__(self, options: ExecutorOptions, held: Held) -> None:
-        self._held = held
+    def __init__(self, options: ExecutorOptions, capacity: Capacity) -> None:
+        self._capacity = capacity
         self.loop = EventLoop(options.database)
         self._alias = options.database
         self._name = options.name
@@ -103,10 +103,10 @@ class AwaitedRuns:
 
     async def _connects(self) -> bool:
         """Open the connection for the queries of coroutines; return False if it cannot be opened now."""
-        if self._held.connecting.is_loop_waiting:
+        if self._capacity.is_loop_unconnected:
             return False
         if error := await sync_to_async(kept_connections.failure_to_open)(self._alias):
-            self._held.connecting.begin(EVENT_LOOP, error)
+            self._capacity.lose_connection(EVENT_LOOP, error)
         return error is None
 
     async def _postpone(self, performer: Performs, running: CurrentRun) -> None:
@@ -123,10 +123,10 @@ class AwaitedRuns:
     async def _reconnect(self) -> None:
         """Wait until the queries of coroutines have a connection; one run does so for all."""
         backoff = Backoff()
-        while self._held.connecting.is_loop_waiting:
+        while self._capacity.is_loop_unconnected:
             await asyncio.sleep(backoff.failed())
             if not await sync_to_async(kept_connections.failure_to_open)(self._alias):
-                self._held.connecting.end(EVENT_LOOP)
+                self._capacity.regain_connection(EVENT_LOOP)
 
     def _leave_slot(self, running: CurrentRun) -> None:
         if running in self._in_slots:

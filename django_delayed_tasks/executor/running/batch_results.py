@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django_delayed_tasks.exceptions import InvalidOutcome
-from django_delayed_tasks.executor.running.current_run import Batch
+from django_delayed_tasks.executor.room.lines import Batch
 from django_delayed_tasks.executor.running.deciding import GivenBack, RaisedError, raised
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask

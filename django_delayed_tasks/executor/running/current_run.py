@@ -7,10 +7,9 @@ from threading import Lock
 from typing import Any
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.room.lines import Batch
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
-Batch = list[ClaimedTask]
-"""Tasks that are run in one call; most have only one."""
 Lent = list[tuple[ClaimedTask, Any]]
 """Tasks, each with the resource that was lent to it."""
 

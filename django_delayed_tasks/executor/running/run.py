@@ -16,9 +16,9 @@ from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTrigger
 from django_delayed_tasks.executor import project
+from django_delayed_tasks.executor.room.lines import Batch
 from django_delayed_tasks.executor.running.atomic import Settled, settle_with_retries
 from django_delayed_tasks.executor.running.batch_results import raised_for, results_of, settlements_of, split_by_blame
-from django_delayed_tasks.executor.running.current_run import Batch
 from django_delayed_tasks.executor.running.deciding import RaisedError, decide, decide_within, keeps, raised
 from django_delayed_tasks.executor.settling.failure_reports import report_here
 from django_delayed_tasks.executor.settling.run_log import log_broken_batch, logs_good_ends

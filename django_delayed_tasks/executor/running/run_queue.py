@@ -1,20 +1,18 @@
 """The local queue of the worker threads: claimed tasks, grouped into batches that are each run in one call.
 
-It has two lines, and threads take from both in turn, unless one has a task of a higher priority: tasks that hold
-permits must not wait behind all others, since another executor could use the permits. Nor are they overtaken by what
-is queued after them. The batches of async handlers do not wait here: they are run on the event loop.
+Which of them is next is decided by the lines in which they wait. The batches of async handlers do not wait here: they
+are run on the event loop.
 """
 
-from collections import deque
 from collections.abc import Container, Iterable, Sequence
-from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Event, Lock
 
 from django_delayed_tasks.clock import monotonic
 from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.room.lines import Batch
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
-from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.handlers import find, registry
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
@@ -38,10 +36,6 @@ class BrokenBatches:
         return isinstance(task, ClaimedTask) and self._until.get(task.id, 0.0) > monotonic()
 
 
-Waiting = tuple[int, Batch]
-"""A batch that waits, after the number of batches that were queued before it; plain, as one is made for each run."""
-
-
 class RunQueue:
     """The tasks that wait for a thread; thread-safe.
 
@@ -51,12 +45,10 @@ class RunQueue:
 
     def __init__(self, held: Held, awaited: AwaitedRuns) -> None:
         self._held = held
+        self._capacity = held.capacity
+        self._lines = held.capacity.lines
         self._awaited = awaited
         self._tickets: SimpleQueue[bool] = SimpleQueue()  # True for each batch that waits, False to end a thread
-        self._numbers = count()
-        self._batches: deque[Waiting] = deque()
-        self._permitted: deque[Waiting] = deque()
-        self._is_turn_of_permitted = False
         self._broken = BrokenBatches()
         self._lock = Lock()
         self.closed = Event()
@@ -65,48 +57,33 @@ class RunQueue:
     def __len__(self) -> int:
         return self._tickets.qsize()
 
-    @property
-    def waiting(self) -> int:
-        """The number of batches that no thread has taken yet, although some may have been woken for them."""
-        return len(self._batches) + len(self._permitted)
-
-    @property
-    def permitted(self) -> int:
-        """The number of tasks that wait here with permits."""
-        return len(self._permitted)
-
-    @property
-    def unpermitted(self) -> int:
-        """The number of batches that wait here without permits."""
-        return len(self._batches)
-
     def put(self, tasks: Iterable[ClaimedTask]) -> None:
         """Queue tasks that may start; release them if the queue is closed."""
         batches = batches_of(tasks, self._broken)
         if joining := [task.claim for batch in batches for task in batch[1:]]:
-            self._held.join_batch(joining)
-        self._put(batches, self._batches)
+            self._capacity.join_batch(joining)
+        self._put(batches)
 
     def put_permitted(self, tasks: Iterable[ClaimedTask]) -> None:
         """Like :meth:`put`, for tasks that hold permits."""
-        self._put(([task] for task in tasks), self._permitted)
+        self._put(([task] for task in tasks), are_permitted=True)
 
     def put_alone(self, tasks: Batch) -> None:
         """Queue the tasks of a batch whose call raised, to be run one by one."""
         self._broken.note(tasks)
-        self._held.leave_batch(task.claim for task in tasks)
-        self._put(([task] for task in tasks), self._batches)
+        self._capacity.leave_batch(task.claim for task in tasks)
+        self._put([task] for task in tasks)
 
-    def _put(self, batches: Iterable[Batch], line: deque[Waiting]) -> None:
+    def _put(self, batches: Iterable[Batch], are_permitted: bool = False) -> None:
         with self._lock:
             if not self.closed.is_set():
                 codes = registry.async_codes
                 for batch in batches:
                     if codes and batch[0].biz_code in codes:
-                        self._held.await_batch([task.claim for task in batch])
+                        self._capacity.await_batch([task.claim for task in batch])
                         self._awaited.put(batch)
                     else:
-                        line.append((next(self._numbers), batch))
+                        self._lines.add(batch, are_permitted)
                         self._tickets.put(True)
                 return
         for batch in batches:
@@ -116,28 +93,7 @@ class RunQueue:
         """Wait for the next batch and return its run; None tells the calling thread to end."""
         has_batch = self._tickets.get()
         self._last_taken = began = monotonic()
-        return CurrentRun(self._first(), began) if has_batch else None
-
-    def _first(self) -> Batch:
-        """Remove and return the batch whose turn it is; there is one for each ticket."""
-        while True:
-            try:
-                return (self._next_line() if self._permitted else self._batches).popleft()[1]
-            except IndexError:  # another thread has just taken the last one of the line
-                continue
-
-    def _next_line(self) -> deque[Waiting]:
-        if self._batches:
-            (number, others), (number_permitted, permitted) = self._batches[0], self._permitted[0]
-            priority, priority_permitted = others[0].priority, permitted[0].priority
-            if priority_permitted == priority:
-                self._is_turn_of_permitted = not self._is_turn_of_permitted
-            else:
-                # Otherwise a flow of others would hold up the permits, and the lanes, which claim few ahead.
-                self._is_turn_of_permitted = priority_permitted > priority or number_permitted < number
-            if not self._is_turn_of_permitted:
-                return self._batches
-        return self._permitted
+        return CurrentRun(self._lines.take(), began) if has_batch else None
 
     def take_back(self) -> list[ClaimedTask]:
         """Remove and return all waiting tasks: they will not be started."""
@@ -165,7 +121,7 @@ class RunQueue:
         while True:
             try:
                 if self._tickets.get_nowait():
-                    taken += self._first()
+                    taken += self._lines.take()
             except Empty:
                 return taken
 

@@ -82,7 +82,5 @@ def settle_abandoned(running: CurrentRun, held: Held, clock: DatabaseClock, meas
     for task in running.tasks:
         lose(task)
     settlements = [failed(task, handler, raised, started, finished) for task in running.tasks]
-    held.finish([task.claim for task in running.tasks], seconds)
-    for settlement in settlements:
-        held.put_end(settlement)
+    held.end([task.claim for task in running.tasks], settlements, seconds)
     return error

@@ -15,8 +15,9 @@ from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.room.lines import Batch
 from django_delayed_tasks.executor.running.awaited_run import arun
-from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun, Lent
+from django_delayed_tasks.executor.running.current_run import CurrentRun, Lent
 from django_delayed_tasks.executor.running.deciding import raised, rescue_settlement
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
@@ -96,10 +97,10 @@ class Performer:
         """
         if thread.rest():
             backoff = Backoff()
-            self._held.connecting.begin(thread.name, error)
+            self._held.capacity.lose_connection(thread.name, error)
             while not self._queue.closed.wait(backoff.failed()):
                 if kept_connections.failure_to_open(thread.own.alias) is None:
-                    self._held.connecting.end(thread.name)
+                    self._held.capacity.regain_connection(thread.name)
                     break
         self.give_back(lent)
 
@@ -144,9 +145,9 @@ class Performer:
         """Settle the tasks of a run that ended with an error of neither the handler nor its outcome, if still held."""
         if running.hand_over([]):
             left = [task for task in running.tasks if task.claim in self._held]
-            self._held.finish(task.claim for task in left)
-            for task in left:
-                self._held.put_end(rescue_settlement(task, raised(error), self._clock.now(), self._max_rescues))
+            now = self._clock.now()
+            settlements = [rescue_settlement(task, raised(error), now, self._max_rescues) for task in left]
+            self._held.end([task.claim for task in left], settlements)
 
     def _are_held(self, tasks: Batch) -> bool:
         """Return False if the lease of a claim, or of its resource, is lost: another executor may run the task."""
@@ -163,9 +164,7 @@ class Performer:
         if not running.hand_over(alone):
             return
         ended = [task.claim for task in running.tasks]
-        self._held.finish(ended, clock.monotonic() - running.began)
-        for settlement in left:
-            self._held.put_end(settlement)
+        self._held.end(ended, left, clock.monotonic() - running.began)
         if len(left) < len(ended):
             self._held.remove(set(ended) - {settlement.claim for settlement in left})
         if alone:

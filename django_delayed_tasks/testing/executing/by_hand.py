@@ -18,7 +18,8 @@ from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import from_settings
-from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
+from django_delayed_tasks.executor.room.lines import Batch
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.watchdog import settle_abandoned
 from django_delayed_tasks.handlers import find, registry
 from django_delayed_tasks.models import PausedQueue, Resource, Task, TaskRun
@@ -83,8 +84,9 @@ class ByHand:
         if due and is_limited(min(due, key=_place).lane):
             self._executor.lanes.show(agenda)
             self._executor.lanes.tick()
-        if not len(self._held):
-            self._executor.poller.poll()
+        for _ in range(2):  # tasks with limits may have to be looked at first
+            if not len(self._held):
+                self._executor.poller.poll()
 
     def _next_batch(self) -> Batch | None:
         if batches := self._executor.awaited.batches:

@@ -8,8 +8,9 @@ from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.room.capacity import Capacity
+from django_delayed_tasks.executor.room.lines import Batch
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
-from django_delayed_tasks.executor.running.current_run import Batch
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports, report_here, tell_failed
 from django_delayed_tasks.executor.settling.settler import HandsOn, Settler
 from django_delayed_tasks.states import NextState
@@ -51,8 +52,8 @@ class SettlerHere(Settler):
 class AwaitedHere(AwaitedRuns):
     """Keeps the batches of async handlers until they are awaited in the caller's thread."""
 
-    def __init__(self, options: ExecutorOptions, held: Held) -> None:
-        super().__init__(options, held)
+    def __init__(self, options: ExecutorOptions, capacity: Capacity) -> None:
+        super().__init__(options, capacity)
         self.batches: deque[Batch] = deque()
 
     def put(self, batch: Batch) -> None:

@@ -10,7 +10,6 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.suspects import SUSPECT
-from django_delayed_tasks.store.settling.settlement import Settlement, released
 from tests.executor.parts import Bench, add, claim, executing, handler_of
 from tests.waiting import wait_until
 
@@ -151,8 +150,8 @@ def test_the_others_are_released_before_one_begins(bench: Bench, monkeypatch: py
     queued: list[int] = []
     usual = bench.held.release_now
 
-    def release(settlements: list[Settlement]) -> None:
-        usual(settlements)
+    def release(tasks: Any) -> None:
+        usual(tasks)
         queued.append(len(bench.queue))
 
     monkeypatch.setattr(bench.held, "release_now", release)
@@ -165,7 +164,7 @@ def test_the_others_are_released_before_one_begins(bench: Bench, monkeypatch: py
 def test_none_begins_while_the_others_cannot_be_released(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     add_rescued("a", "b", "c")
 
-    def fail(settlements: Any) -> None:
+    def fail(tasks: Any) -> None:
         raise OperationalError("gone away")
 
     monkeypatch.setattr(bench.held, "release_now", fail)
@@ -182,6 +181,6 @@ def test_released_when_it_returns(transactional_db: None) -> None:
         add_rescued("a", "b")
         tasks = claim(executor.lease.executor or 0)
         executor.held.add(tasks)
-        executor.held.release_now([released(task) for task in tasks])
+        executor.held.release_now(tasks)
         assert not Task.objects.exclude(status=TaskStatus.PENDING).exists()
         assert len(executor.held) == 0

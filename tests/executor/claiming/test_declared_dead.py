@@ -43,7 +43,7 @@ def test_what_waits_is_dropped(bench: Bench) -> None:
     begin_another_life(bench)
     bench.poller.poll()
     assert (len(bench.held), len(bench.queue)) == (0, 0)
-    assert (bench.released, bench.held.claimed) == ([], 0)
+    assert (bench.released, bench.capacity.claimed) == ([], 0)
     assert status_of("waits") == TaskStatus.RUNNING
 
 

@@ -10,9 +10,9 @@ from django.db import connection
 
 from django_delayed_tasks import Task, add_task, clock
 from django_delayed_tasks.executor.claiming.listener import LASTING, MIN_PAUSE, RATE, Listener, Pace
-from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.room.capacity import Capacity
 from django_delayed_tasks.store import notices
 from django_delayed_tasks.store.notices import Notice, channels, mysql, wakeup
 from django_delayed_tasks.store.notices.channels import Subscription, notify
@@ -138,9 +138,9 @@ class TestListener:
     def listener(self, elsewhere: None) -> Iterator[Listener]:
         options = ExecutorOptions(name="mine", queues=("mine", "mail"))
         registered("mine", queues=("mine", "mail"))
-        self.held = Held(options)
-        self.held.wake_poller = self.wakings = Wakings()
-        listener = Listener(options, Peers(), self.held)
+        self.capacity = Capacity(options)
+        self.capacity.plain.wake = self.wakings = Wakings()
+        listener = Listener(options, Peers(), self.capacity)
         listener.prepare()
         listener.listen()
         wait_until(listening)  # on MariaDB and MySQL, a notice for a connection that does not sleep yet is lost
@@ -195,7 +195,7 @@ class TestListener:
             self.receive(listener, "mine")
 
     def test_does_not_wake_who_is_busy(self, listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(Held, "wants_more", False)
+        monkeypatch.setattr(Capacity, "wants_more", False)
         self.receive(listener, "mine")
         assert self.woken == 1
 

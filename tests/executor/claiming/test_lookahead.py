@@ -7,7 +7,7 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.prefetch import MARGIN, REMEMBERED, Lookahead
+from django_delayed_tasks.executor.claiming.lookahead import MARGIN, REMEMBERED, Lookahead
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running import worker
 from django_delayed_tasks.executor.running.worker import MAX_HOLD, hold_until_due
@@ -221,7 +221,7 @@ class TestExecutor:
             wait_until(lambda: ran)
             wait_until(lambda: not Task.objects.exists())
             assert ran == ["1"]
-            assert executor.held.claimed == 1
+            assert executor.capacity.claimed == 1
 
     def test_drain_takes_only_what_is_due(self) -> None:
         handler_of(lambda task: None)

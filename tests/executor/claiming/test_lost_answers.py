@@ -170,7 +170,7 @@ class TestCompany:
         bench.poller.poll()
         assert (bench.numbers, bench.released) == (["0"], [])
         after(200.0)
-        bench.held.finish([task.claim for task in bench.delivered])  # otherwise it would claim nothing more
+        bench.held.end([task.claim for task in bench.delivered], ())  # otherwise it would claim nothing more
         bench.poller.poll()
         assert len(bench.released) == 3
         assert not {settlement.claim for settlement in bench.released} & {task.claim for task in bench.delivered}

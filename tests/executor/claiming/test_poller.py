@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.room.claimant import Kind
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import executors
@@ -99,8 +100,9 @@ def test_prefetches_for_fast_handlers_and_not_for_slow_ones(make_bench: Any) -> 
     bench.poller.poll()
     assert len(bench.delivered) == 4
     for _ in range(20):
-        bench.held._durations.extend([0.0001] * 100)
-        bench.poller.claim_size.wanted()
+        for _ in range(100):
+            bench.capacity.paces[Kind.THREAD].note_end(0.0001)
+        bench.capacity.room()
     bench.finish(bench.delivered[-2:], seconds=0.0001)
     bench.poller.poll()
     assert len(bench.delivered) > 40
@@ -142,7 +144,7 @@ def test_max_tasks_ends_soon_after_the_last_settlement_however_rarely_it_polls(m
     bench.poller.poll()
     assert not bench.poller.drained.is_set(), "what was claimed has yet to be run"
     [claim] = [task.claim for task in bench.delivered]
-    bench.held.finish([claim])
+    bench.held.end([claim], ())
     assert bench.poller.poll() < 1.0
     bench.held.remove([claim])
     bench.poller.poll()

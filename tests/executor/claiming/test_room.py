@@ -46,7 +46,7 @@ def test_each_kind_is_claimed_as_far_as_there_is_room_for_it(bench: Bench) -> No
     add_some("async", 5, 6, 7, 8)
     assert poll(bench) == (["01", "02"], ["05", "06", "07"])
     assert Task.objects.filter(status=TaskStatus.PENDING).count() == 3
-    assert (bench.held.unfinished, bench.held.awaited) == (2, 3)
+    assert (bench.capacity.unfinished, bench.capacity.awaited) == (2, 3)
 
 
 @pytest.mark.parametrize("full", ["plain", "async"])
@@ -102,9 +102,9 @@ def test_a_batch_is_filled_and_takes_one_place(make_bench: Any) -> None:
     while not bench.poller.poll():
         pass
     assert [len(batch) for batch in bench.awaited.batches] == [40]
-    assert (bench.held.awaited, bench.held.unfinished, bench.held.room_on_loop) == (1, 0, 1)
+    assert (bench.capacity.awaited, bench.capacity.unfinished, bench.capacity.room_on_loop) == (1, 0, 1)
     bench.finish(bench.awaited.batches[0])
-    assert bench.held.awaited == 0
+    assert bench.capacity.awaited == 0
 
 
 def test_claims_of_plain_tasks_are_those_of_a_process_without_async_handlers(make_bench: Any) -> None:
@@ -165,27 +165,27 @@ class TestWaking:
         add_some("plain", *range(4))
         add_some("async", *range(10, 15))
         poll(bench)
-        bench.held.wake_poller.clear()
+        bench.capacity.plain.wake.clear()
         return bench.held
 
     def test_by_the_end_of_a_run_on_the_loop(self, bench: Bench, held: Any) -> None:
-        held.finish([bench.awaited.batches[0][0].claim])
-        assert held.wake_poller.is_set()
+        held.end([bench.awaited.batches[0][0].claim], ())
+        assert held.capacity.plain.wake.is_set()
 
     def test_not_by_what_makes_no_room(self, bench: Bench, held: Any) -> None:
         """There are more than enough for the threads: each poll would read the head of the queue in vain."""
-        held.room_for(1)
+        bench.capacity.room()
         add_some("plain", 20)
         held.add(tasks := [task for task in bench.delivered if task.biz_num == "00"])
         bench.finish(bench.awaited.batches[0])
-        held.wake_poller.clear()
+        held.capacity.plain.wake.clear()
         held.remove(task.claim for task in tasks)
-        assert not held.wake_poller.is_set()
+        assert not held.capacity.plain.wake.is_set()
 
     def test_a_new_task_is_worth_a_look_while_the_loop_has_room(self, bench: Bench, held: Any) -> None:
-        assert not held.has_room
+        assert not held.capacity.has_room
         bench.finish(bench.awaited.batches[0])
-        assert held.has_room
+        assert held.capacity.has_room
 
 
 @pytest.mark.django_db(transaction=True)
@@ -221,6 +221,6 @@ def test_a_run_that_ends_wakes_the_poller_while_tasks_of_its_kind_wait(bench: Be
     add_some(full, *range(10))
     add_some(other, 20)
     poll(bench)
-    bench.held.wake_poller.clear()
+    bench.capacity.plain.wake.clear()
     bench.finish(bench.awaited.batches[0] if full == "async" else bench.delivered[:1])
-    assert bench.held.wake_poller.is_set()
+    assert bench.capacity.plain.wake.is_set()

@@ -5,20 +5,7 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks import clock
 from tests.executor.limits.parts import LanesBench
-
-
-@pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """``later(seconds)``: so much time passes on this host's monotonic clock, and stands still then."""
-    passed = [clock.monotonic()]
-
-    def pass_by(seconds: float) -> None:
-        passed[0] += seconds
-        monkeypatch.setattr(clock, "monotonic", lambda: passed[0])
-
-    return pass_by
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ class LanesBench(Bench):
         task = self.run_of(number)
         self.held.free_resource(task)
         settle("default", [settlement])
-        self.held.finish([task.claim])
+        self.held.end([task.claim], ())
         self.held.remove([task.claim])
         self.ended.append(task)
 

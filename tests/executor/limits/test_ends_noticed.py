@@ -64,7 +64,7 @@ def test_what_fails_without_a_run_has_still_to_be_settled(bench: LanesBench) -> 
     add_some(3)
     bench.poller.poll()
     bench.lanes.tick()
-    assert (bench.held.unfinished, len(bench.held)) == (0, 3)
+    assert (bench.capacity.unfinished, len(bench.held)) == (0, 3)
     assert len(bench.failed) == 3
 
 

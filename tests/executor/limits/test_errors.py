@@ -7,7 +7,7 @@ import pytest
 from django.db import DataError
 
 from django_delayed_tasks.executor.limits import relay as relay_module
-from django_delayed_tasks.executor.limits.room import ExpectedEnds
+from django_delayed_tasks.executor.room.capacity import Capacity
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.executor.limits.parts import LanesBench, add_some, limited
@@ -28,7 +28,7 @@ class Lateness:
 @pytest.fixture
 def handing_on(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> LanesBench:
     """Two slots, both held, and tasks that wait for them."""
-    monkeypatch.setattr(ExpectedEnds, "count", 4)
+    monkeypatch.setattr(Capacity, "expected_ends", lambda self, handler: 4)
     limited(max_concurrent=2, max_lateness=60.0, longest_lateness=Lateness())
     add_some(6)
     bench.turn()
@@ -40,7 +40,7 @@ def handing_on(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> LanesBench
 def settle(bench: LanesBench, *numbers: str) -> None:
     """End runs as a worker does, and settle them as an executor does."""
     tasks = [bench.run_of(number) for number in numbers]
-    bench.held.finish(task.claim for task in tasks)
+    bench.held.end([task.claim for task in tasks], ())
     bench.settler.settle([verbs.done(task) for task in tasks])
     bench.ended += tasks
 
@@ -68,7 +68,7 @@ def test_runs_that_are_done_are_settled_as_done(
     settle(handing_on, "0", "1")
     assert [verbs.outcomes(number, "code") for number in ("0", "1")] == [[RunOutcome.DONE]] * 2
     monkeypatch.undo()
-    monkeypatch.setattr(ExpectedEnds, "count", 4)
+    monkeypatch.setattr(Capacity, "expected_ends", lambda self, handler: 4)
     handing_on.poller.poll()
     handing_on.tick()
     assert handing_on.numbers == ["2", "3"], "their slots are free"

@@ -7,7 +7,7 @@ from django.db import OperationalError
 
 from django_delayed_tasks.executor.limits import lanes as lanes_module
 from django_delayed_tasks.executor.limits import relay as relay_module
-from django_delayed_tasks.executor.limits.room import ExpectedEnds
+from django_delayed_tasks.executor.room.capacity import Capacity
 from django_delayed_tasks.store.claiming.request import Outpaced
 from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.store import verbs
@@ -38,7 +38,7 @@ def test_in_a_slot_that_was_to_be_handed_on(
         failed.append(error)
         raise error
 
-    monkeypatch.setattr(ExpectedEnds, "count", 4)
+    monkeypatch.setattr(Capacity, "expected_ends", lambda self, handler: 4)
     limited(max_concurrent=1)
     add_some(2)
     bench.turn()

@@ -138,7 +138,7 @@ def test_what_is_too_late_uses_up_no_start(bench: LanesBench) -> None:
     bench.turn()
     assert bench.numbers == ["fresh"]
     assert [settlement.outcome for settlement in bench.failed] == [RunOutcome.EXPIRED] * 4
-    assert bench.held.unfinished == 1
+    assert bench.capacity.unfinished == 1
 
 
 def test_a_task_that_a_caller_has_locked_holds_up_no_other(bench: LanesBench) -> None:

@@ -104,7 +104,7 @@ def test_those_that_wait_take_no_place_of_others(make_bench: MakeBench) -> None:
     bench.turn()
     add_some(2, "other", "other ")
     bench.turn()
-    assert bench.held.unfinished == len(bench.running) == 2
+    assert bench.capacity.unfinished == len(bench.running) == 2
 
 
 def test_no_more_than_there_are_threads_for(make_bench: MakeBench) -> None:
@@ -156,7 +156,7 @@ def test_a_key_that_cannot_be_told_fails_its_own_task(bench: LanesBench, key: An
     assert bench.numbers == ["2"]
     [settlement] = bench.failed
     assert "test_lanes" in settlement.error or "concurrency_key() gave [5]" in settlement.error
-    assert bench.held.unfinished == 1
+    assert bench.capacity.unfinished == 1
 
 
 def test_a_pool_that_does_not_exist(bench: LanesBench, later: Later, caplog: pytest.LogCaptureFixture) -> None:

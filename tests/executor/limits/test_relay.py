@@ -9,12 +9,12 @@ from django.db import OperationalError, connection
 
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.executor.limits import relay as relay_module
-from django_delayed_tasks.executor.limits.room import ExpectedEnds
+from django_delayed_tasks.executor.room.capacity import Capacity
+from django_delayed_tasks.executor.room.claimant import Demand, Kind
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import NextState, TaskStatus
-from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import claim_in_slots
@@ -34,13 +34,13 @@ How = Callable[[ClaimedTask], Settlement]
 @pytest.fixture(autouse=True)
 def many_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs end so often that tasks are read for the stock."""
-    monkeypatch.setattr(ExpectedEnds, "count", 4)
+    monkeypatch.setattr(Capacity, "expected_ends", lambda self, handler: 4)
 
 
 def end(bench: LanesBench, *numbers: str, how: How = verbs.done) -> SettleResult:
     """End runs as a worker and the settler do."""
     tasks = [bench.run_of(number) for number in numbers]
-    bench.held.finish(task.claim for task in tasks)
+    bench.held.end([task.claim for task in tasks], ())
     ended = bench.settler.write([how(task) for task in tasks])
     bench.held.remove(task.claim for task in tasks)
     bench.ended += tasks
@@ -149,7 +149,7 @@ def test_not_in_a_paused_queue(full: LanesBench) -> None:
 
 
 def test_not_below_the_priority_of_others_that_wait(full: LanesBench) -> None:
-    full.lanes.yield_to([Level("default", 1, clock.EPOCH)])
+    full.capacity.plain.lack((Demand(Kind.THREAD, 1),), 60.0)
     assert not end(full, "0").claimed
 
 
@@ -160,13 +160,13 @@ def test_not_while_another_code_lacks_threads(make_bench: MakeBench) -> None:
     bench.turn()
     limited("other", max_concurrent=2)
     add_some(2, "other", "other ")
-    bench.lanes.lacking = {"other"}
+    bench.capacity.limited.lack((Demand(Kind.THREAD, 0, code="other"),), 60.0)
     assert not end(bench, "0").claimed
 
 
 def test_no_more_than_find_a_thread(full: LanesBench) -> None:
-    full.held.most = 0
-    assert full.held.is_full
+    full.capacity.most = 0
+    assert full.capacity.is_full
     assert not end(full, "0").claimed
 
 

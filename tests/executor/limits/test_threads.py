@@ -1,23 +1,18 @@
 """Permits are taken for tasks that find a thread: a task that waits for one keeps permits from other executors."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from django_delayed_tasks import api
-from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.room import CLAIMS, WINDOW, ExpectedEnds
-from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
-from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.handlers import TaskHandler, register_task_handler
+from django_delayed_tasks.executor.room.claimant import Kind
+from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.executor.parts import add
-from tests.executor.test_held import OPTIONS, a_task
 from tests.store import verbs
 
 MakeBench = Callable[..., LanesBench]
@@ -43,9 +38,9 @@ def test_none_for_threads_that_unlimited_runs_hold(busy: LanesBench, later: Late
     busy.lease.renew()
     busy.turn()
     assert Task.objects.filter(biz_code="code", status=TaskStatus.RUNNING).count() == 0
-    busy.held.wake_lanes.clear()
+    busy.capacity.limited.wake.clear()
     busy.end_run("other 0", verbs.done(busy.run_of("other 0")))
-    assert busy.held.wake_lanes.is_set(), "a thread is free"
+    assert busy.capacity.limited.wake.is_set(), "a thread is free"
     busy.tick()
     assert busy.numbers == ["other 1", "0"]
 
@@ -66,7 +61,7 @@ def test_one_waits_for_a_thread_that_would_run_another_task(
     """Threads that are never idle, since unlimited tasks were claimed ahead for them, run it next."""
     Pool("proxies").add("a")
     bench = make_bench(threads=2)
-    bench.poller.claim_size._target = 10  # runs have been short
+    bench.capacity.paces[Kind.THREAD].note_end(0.025)  # runs have been short
     limited("other")
     add_some(20, "other", "other ")
     bench.poller.poll()
@@ -76,7 +71,7 @@ def test_one_waits_for_a_thread_that_would_run_another_task(
     later(0.3)
     bench.lease.renew()
     bench.turn()
-    assert bench.queue.permitted == 1, "no more of them than find a thread"
+    assert bench.capacity.lines.permitted == 1, "no more of them than find a thread"
     assert next_number(bench) == "0"
 
 
@@ -90,9 +85,9 @@ def next_number(bench: LanesBench) -> str:
 def test_the_lanes_sleep_while_no_task_of_theirs_lacks_a_thread(busy: LanesBench) -> None:
     limited(max_concurrent=1)
     busy.turn()
-    busy.held.wake_lanes.clear()
+    busy.capacity.limited.wake.clear()
     busy.end_run("other 0", verbs.done(busy.run_of("other 0")))
-    assert not busy.held.wake_lanes.is_set()
+    assert not busy.capacity.limited.wake.is_set()
 
 
 def test_a_queue_that_was_paused_while_no_thread_was_free(busy: LanesBench, later: Later) -> None:
@@ -122,6 +117,92 @@ def test_a_more_urgent_task_that_waits_for_a_thread_comes_first(busy: LanesBench
     assert busy.numbers == ["other 1"]
     busy.turn()
     assert busy.numbers[:2] == ["other 1", "urgent"]
+
+
+def test_nor_is_a_more_urgent_one_with_limits_overtaken(busy: LanesBench, later: Later) -> None:
+    """Whichever thread wakes first when a run has ended."""
+    limited(max_concurrent=5)
+    add("urgent", priority=1)
+    add("later", "other")
+    later(0.3)
+    busy.lease.renew()
+    busy.turn()
+    busy.end_run("other 0", verbs.done(busy.run_of("other 0")))
+    busy.poller.poll()
+    assert busy.numbers == ["other 1"]
+    busy.capacity.plain.wake.clear()
+    busy.tick()
+    assert busy.numbers == ["other 1", "urgent"]
+    busy.end_run("other 1", verbs.done(busy.run_of("other 1")))
+    busy.tick()
+    assert busy.capacity.plain.wake.is_set(), "it has been held back, and there are no more urgent ones"
+    busy.poller.poll()
+    assert busy.numbers == ["urgent", "later"]
+
+
+@pytest.mark.parametrize("lacks", ["permits", "its queue"])
+def test_but_one_that_could_not_run_holds_nobody_up(make_bench: MakeBench, later: Later, lacks: str) -> None:
+    bench = make_bench(threads=2)
+    limited(max_concurrent=1)
+    limited("other")
+    add("first", priority=1)
+    add("other 0", "other", queue="elsewhere")
+    bench.turn()
+    bench.turn()
+    assert set(bench.numbers) == {"first", "other 0"}
+    add("second", priority=1)
+    add("other 1", "other", queue="elsewhere")
+    if lacks == "its queue":
+        api.pause_queue("default")
+        bench.end_run("first", verbs.done(bench.run_of("first")))
+    else:
+        bench.end_run("other 0", verbs.done(bench.run_of("other 0")))
+    later(0.3)
+    bench.lease.renew()
+    bench.turn()
+    bench.poller.poll()
+    assert "other 1" in bench.numbers
+
+
+def test_tasks_that_wait_behind_others_do_not_wait_for_ever(make_bench: MakeBench, later: Later) -> None:
+    """Each reading shows that more urgent tasks are due; they cannot be claimed, as those of a code that is unknown."""
+    bench = make_bench(threads=2)
+    limited("other")
+    limited(max_concurrent=1)
+    add("urgent", priority=1)
+    registry.clear()
+    limited("other")
+    add("0", "other")
+    add("1", "other")
+    bench.poller.poll()
+    assert bench.numbers == []
+    bench.tick()
+    later(0.3)  # the agenda is old by now
+    bench.lease.renew()
+    bench.poller.poll()
+    assert bench.numbers == ["0", "1"]
+
+
+def test_priorities_of_both_kinds_in_turn(make_bench: MakeBench) -> None:
+    """However much room there is: a task that waits for a more urgent one comes before a less urgent one, too."""
+    bench = make_bench(threads=5)
+    limited("other")
+    limited(max_concurrent=5)
+    for code, priority in (("other", 1), ("code", 2), ("code", 0), ("other", -1), ("other", 3)):
+        add(f"{priority}", code, priority=priority)
+    for _ in range(4):
+        bench.turn()
+    taken = [run.tasks[0].biz_num for _ in range(5) if (run := bench.queue.get())]
+    assert taken == ["3", "2", "1", "0", "-1"]
+
+
+def test_codes_of_one_priority_share_the_room(make_bench: MakeBench) -> None:
+    bench = make_bench(threads=6)
+    for code in ("a", "b", "c"):
+        limited(code, max_concurrent=10)
+        add_some(10, code, code)
+    bench.turn()
+    assert sorted(number[0] for number in bench.numbers) == ["a", "a", "b", "b", "c", "c"]
 
 
 @pytest.fixture
@@ -185,8 +266,8 @@ def test_runs_on_the_loop_hand_slots_on_if_many_of_them_end(
     bench.turn()
     assert (bench.awaited.numbers, len(bench.numbers)) == (["0"], 4)
     for _ in range(2):
-        bench.lanes.room.note_claim(1.0)
-        bench.held.finish([task.claim for task in (bench.awaited.batches[0] if ends_on_loop else bench.running)])
+        bench.capacity.note_claim(1.0)
+        bench.held.end([task.claim for task in (bench.awaited.batches[0] if ends_on_loop else bench.running)], ())
         later(0.1)
         bench.tick()
     lane = bench.lanes.get("limited")
@@ -202,74 +283,7 @@ def test_of_tasks_that_wait_for_a_thread(make_bench: MakeBench) -> None:
     bench.poller.poll()
     for _ in range(2):
         bench.lanes.tick()
-    assert len(bench.queue) == bench.queue.permitted == 2
-
-
-def test_threads_take_turns() -> None:
-    """Between tasks with permits and all others, however many of these were claimed before."""
-    queue = a_queue()
-    queue.put(a_task(number) for number in range(5))
-    queue.put_permitted(a_task(number) for number in (10, 11))
-    taken = [run.tasks[0].id for _ in range(7) if (run := queue.get())]
-    assert taken == [10, 0, 11, 1, 2, 3, 4]
-
-
-def test_a_higher_priority_comes_first_in_both_kinds() -> None:
-    queue = a_queue()
-    queue.put(a_task(number) for number in range(2))
-    queue.put_permitted([a_task(10), replace(a_task(11), priority=1)])
-    queue.put([replace(a_task(2), priority=2)])
-    taken = [run.tasks[0].id for _ in range(5) if (run := queue.get())]
-    assert taken == [10, 11, 0, 1, 2]
-
-
-def test_a_lower_priority_is_not_overtaken_by_what_is_queued_later() -> None:
-    """Its permits would be held, and the lanes would claim nothing else, for as long as a flow of others goes on."""
-    queue = a_queue()
-    queue.put([replace(a_task(0), priority=1)])
-    queue.put_permitted([a_task(10), replace(a_task(11), priority=2)])
-    queue.put(replace(a_task(number), priority=1) for number in (1, 2))
-    taken = [run.tasks[0].id for _ in range(5) if (run := queue.get())]
-    assert taken == [0, 10, 11, 1, 2]
-
-
-def test_of_one_kind_alone() -> None:
-    queue = a_queue()
-    queue.put_permitted(a_task(number) for number in range(3))
-    assert [run.tasks[0].id for _ in range(3) if (run := queue.get())] == [0, 1, 2]
-
-
-def a_queue() -> RunQueue:
-    held = Held(OPTIONS)
-    return RunQueue(held, AwaitedRuns(OPTIONS, held))
-
-
-def test_as_many_more_as_runs_end_during_a_claim(later: Later) -> None:
-    later(0.0)
-    held = Held(OPTIONS)
-    expected = ExpectedEnds(lambda: held.work_done[0])
-    for _ in range(50):
-        expected.note_claim(0.01)
-    assert expected.count == 0
-    held._work_done = 100, 0.5
-    later(WINDOW)
-    assert expected.count == pytest.approx(CLAIMS * 100 / WINDOW * 0.01, abs=1)
-    later(WINDOW)
-    assert expected.count == 0, "the threads are busy with long runs now"
-
-
-def test_it_forgets_no_rate_between_two_looks(later: Later) -> None:
-    """However often it is asked."""
-    later(0.0)
-    held = Held(OPTIONS)
-    expected = ExpectedEnds(lambda: held.work_done[0])
-    for _ in range(50):
-        expected.note_claim(0.01)
-    for number in range(1, 200):
-        held._work_done = number * 10, 0.5
-        later(0.01)
-        assert expected.count <= CLAIMS * 1000 * 0.01
-    assert expected.count == pytest.approx(CLAIMS * 1000 * 0.01, abs=1)
+    assert len(bench.queue) == bench.capacity.lines.permitted == 2
 
 
 def test_what_waits_for_a_thread_in_vain_is_released(make_bench: MakeBench) -> None:
@@ -284,3 +298,23 @@ def test_what_waits_for_a_thread_in_vain_is_released(make_bench: MakeBench) -> N
     assert {task.status for task in Task.objects.all()} == {TaskStatus.PENDING}
     bench.turn()
     assert bench.numbers == ["0", "1"]
+
+
+def test_those_that_claim_sleep_while_neither_can(make_bench: MakeBench) -> None:
+    """A backlog of urgent tasks waits for a thread, and there is room to claim less urgent ones ahead."""
+    bench = make_bench(threads=2)
+    bench.capacity.paces[Kind.THREAD].note_end(0.005)  # runs have been short
+    limited("other")
+    limited(max_concurrent=9)
+    add_some(9, priority=1)
+    add_some(9, "other", "other ")
+    taken, wakes = 0, 0
+    for _ in range(60):
+        if taken < 2 and len(bench.queue) and bench.queue.get():
+            taken += 1
+        for claimant, turn in ((bench.capacity.plain, bench.poller.poll), (bench.capacity.limited, bench.tick)):
+            if claimant.wake.is_set() or wakes < 6:
+                claimant.wake.clear()
+                wakes += 1
+                turn()
+    assert wakes < 20

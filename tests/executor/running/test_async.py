@@ -266,7 +266,7 @@ def test_a_limit_holds_for_them_too() -> None:
     add_tasks(Task(biz_code="code", biz_num=str(number)) for number in range(10))
     with executing(threads=1) as executor:
         wait_until(lambda: len(waiting.begun) == 3)
-        assert len(waiting.begun) == executor.held.awaited == 3
+        assert len(waiting.begun) == executor.capacity.awaited == 3
         waiting.go_on()
         wait_until(lambda: not Task.objects.exists())
     assert len(waiting.begun) == 10

@@ -35,7 +35,7 @@ class TestTimeout:
             wait_until(lambda: TaskRun.objects.exists())
             wait_until(lambda: waiting.cancelled)
             wait_until(lambda: not executor.awaited._tasks)
-            assert executor.held.awaited == 0
+            assert executor.capacity.awaited == 0
             assert executor.workers.lost() == []
         run = TaskRun.objects.get()
         assert (run.outcome, run.attempt) == (outcome, 1)
@@ -208,7 +208,7 @@ class TestLostClaim:
             [task] = executor.held.tasks()
             lose(task)
             wait_until(lambda: waiting.cancelled)
-            wait_until(lambda: not executor.held.awaited)
+            wait_until(lambda: not executor.capacity.awaited)
         row = Task.objects.get()
         assert (row.status, row.attempts, row.rescues) == (TaskStatus.PENDING, 0, 0)
         assert TaskRun.objects.get().outcome == RunOutcome.LOST

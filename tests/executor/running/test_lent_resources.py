@@ -98,7 +98,7 @@ def test_it_is_not_released_twice_while_its_resource_waits(bench: Bench, monkeyp
     [task], lent = running.tasks, Lent()
     lend(task, lent)
     lose(task)
-    awaited = AwaitedRuns(bench.options, bench.held)
+    awaited = AwaitedRuns(bench.options, bench.capacity)
     awaited.start(bench.performer)
     loop, is_busy, go_on = awaited.loop, Event(), Event()
     loop.start()

@@ -67,8 +67,8 @@ def are_released() -> bool:
 
 
 def all_wait(executor: Executor, way: str) -> bool:
-    connecting = executor.held.connecting
-    return connecting.is_loop_waiting if way == "async" else connecting.threads == executor.options.threads
+    capacity = executor.capacity
+    return capacity.is_loop_unconnected if way == "async" else capacity.unconnected == executor.options.threads
 
 
 @pytest.mark.parametrize("way", ["plain", "atomic", "batch", "limited", "async"])
@@ -85,13 +85,13 @@ def test_a_run_that_cannot_connect_has_not_started(famine: Famine, caplog: pytes
     with executing(threads=3) as executor, caplog.at_level(logging.WARNING):
         wait_until(lambda: all_wait(executor, way))
         wait_until(are_released)
-        room = executor.poller.claim_size.room()
+        room = executor.capacity.room()
         assert (room.loop if way == "async" else room.threads) == 0
         assert not TaskRun.objects.exists()
         assert ProbedExecutor(executor).status().is_ready == (way == "async"), "threads are free"
         famine.is_over.set()
         wait_until(lambda: TaskRun.objects.count() == 20)
-        wait_until(lambda: not executor.held.connecting.threads)
+        wait_until(lambda: not executor.capacity.unconnected)
         assert ProbedExecutor(executor).status()[:2] == (True, True)
     assert set(TaskRun.objects.values_list("attempt", "outcome")) == {(1, RunOutcome.DONE)}
     said = [record.getMessage() for record in caplog.records if "connection" in record.getMessage()]
@@ -107,7 +107,7 @@ def test_a_thread_that_has_a_connection_runs_what_others_cannot(famine: Famine) 
         for number in range(20):
             add(str(number))
         wait_until(lambda: TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 20)
-        assert executor.held.connecting.threads <= 1
+        assert executor.capacity.unconnected <= 1
     assert set(TaskRun.objects.values_list("attempt", flat=True)) == {1}
 
 
@@ -149,7 +149,7 @@ def test_an_executor_can_stop_meanwhile(famine: Famine) -> None:
     handler_of(query)
     add()
     with executing(threads=2) as executor:
-        wait_until(lambda: executor.held.connecting.threads)
+        wait_until(lambda: executor.capacity.unconnected)
         assert executor.stop(timeout=10)
     assert are_released()
 
@@ -205,7 +205,7 @@ def test_claims_are_for_threads_that_have_a_connection(famine: Famine) -> None:
         for number in range(6):
             add(str(number))
         wait_until(begun.is_set)
-        wait_until(lambda: executor.held.connecting.threads == 1)
+        wait_until(lambda: executor.capacity.unconnected == 1)
         wait_until(lambda: Task.objects.filter(status=TaskStatus.RUNNING).count() == 1)
         before = dict(Task.objects.values_list("biz_num", "version"))
         for _ in range(3):

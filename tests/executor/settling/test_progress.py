@@ -9,7 +9,6 @@ import pytest
 
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import ClaimLost, CutOff, InvalidTask
-from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.settler import ProgressReports
 from django_delayed_tasks.models import Executor, Task, TaskRun
@@ -19,7 +18,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.schedules.verbs import cancel
 from django_delayed_tasks.store.settling.settle import path_of, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from tests.executor.parts import add, claim, claim_one, executing, handler_of, registered
+from tests.executor.parts import add, claim, claim_one, executing, handler_of, held_with, registered
 from tests.executor.runs import run_one
 from tests.waiting import wait_until
 
@@ -27,7 +26,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 
 
 def reports_of(*tasks: ClaimedTask) -> ProgressReports:
-    held = Held(ExecutorOptions())
+    held = held_with(ExecutorOptions())
     held.add(tasks)
     return ProgressReports("default", held)
 

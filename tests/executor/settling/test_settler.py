@@ -10,7 +10,6 @@ from django.conf import settings
 from django.db import DataError, OperationalError, connection, transaction
 
 from django_delayed_tasks import Interval
-from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.models import Task, TaskRun
@@ -22,7 +21,7 @@ from django_delayed_tasks.store.sql import kept_connections, transactions
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.portions import PORTION
 from tests.executor.failure_reports import Told
-from tests.executor.parts import add, claim, claim_one, registered
+from tests.executor.parts import add, claim, claim_one, held_with, registered
 from tests.executor.settling.writing import settle_all, settler_of
 from tests.waiting import wait_until
 
@@ -52,7 +51,7 @@ def test_settles_all_that_is_put_before_it_ends() -> None:
     for number in range(50):
         add(str(number))
     tasks = claim(registered())
-    held = Held(OPTIONS)
+    held = held_with(OPTIONS)
     held.add(tasks)
     settler = settler_of(held)
     for task in tasks:
@@ -64,7 +63,7 @@ def test_settles_all_that_is_put_before_it_ends() -> None:
 
 
 def test_batches_are_natural_and_bounded() -> None:
-    held = Held(OPTIONS)
+    held = held_with(OPTIONS)
     settler = settler_of(held)
     for number in range(PORTION + 3):
         held.put_end(done(Claim(number, 1, 1)))
@@ -75,7 +74,7 @@ def test_what_cannot_be_written_fails_visibly_and_alone() -> None:
     for number in range(3):
         add(str(number))
     first, second, third = claim(registered())
-    settler = settler_of(Held(OPTIONS))
+    settler = settler_of(held_with(OPTIONS))
     settler.settle([done(first.claim), done(second.claim, result="{no json"), done(third.claim)])
     task = Task.objects.get()
     assert (task.id, task.status) == (second.id, TaskStatus.FAILED)
@@ -86,7 +85,9 @@ def test_what_cannot_be_written_fails_visibly_and_alone() -> None:
 def test_a_recurring_task_whose_end_cannot_be_written_recurs() -> None:
     task = claim_one(trigger=Interval(hours=1), when=timedelta())
     when = task.when + timedelta(hours=1)
-    settler_of(Held(OPTIONS)).settle([done(task.claim, result="{no json")._replace(then=NextState.RECUR, when=when)])
+    settler_of(held_with(OPTIONS)).settle(
+        [done(task.claim, result="{no json")._replace(then=NextState.RECUR, when=when)]
+    )
     row = Task.objects.get()
     assert (row.status, row.when) == (TaskStatus.PENDING, when)
     assert TaskRun.objects.get().outcome == RunOutcome.FAILED
@@ -98,7 +99,7 @@ def test_a_recurring_task_whose_end_cannot_be_written_recurs() -> None:
 )
 def test_also_if_it_was_to_run_again_for_the_same_time(outcome: RunOutcome, then: NextState) -> None:
     task = claim_one(trigger=Interval(hours=1), when=timedelta())
-    held = Held(OPTIONS)
+    held = held_with(OPTIONS)
     held.add([task])
     again = Settlement(task.claim, outcome, then, task.when, task.when, timedelta(minutes=1), result="{no json")
     settler_of(held).settle([again._replace(stood_for=task.when)])
@@ -112,7 +113,7 @@ def test_also_if_it_was_to_run_again_for_the_same_time(outcome: RunOutcome, then
 def test_but_not_one_without_a_trigger_that_can_be_read() -> None:
     task = claim_one(trigger=Interval(hours=1), when=timedelta())
     task._trigger_text, task._trigger = "no trigger", None
-    held = Held(OPTIONS)
+    held = held_with(OPTIONS)
     held.add([task])
     settler_of(held).settle([done(task.claim, result="{no json")])
     assert Task.objects.get().status == TaskStatus.FAILED
@@ -122,7 +123,7 @@ def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     answers: list[Any] = [OperationalError(2006, "gone away"), OperationalError(2006, "gone away"), settle]
     monkeypatch.setattr(settler_module, "settle", answering(answers))
-    settle_all(Held(OPTIONS), [done(task.claim)])
+    settle_all(held_with(OPTIONS), [done(task.claim)])
     assert answers == []
     assert TaskRun.objects.count() == 1
 
@@ -136,7 +137,7 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
         return settle(alias, batch, wait)
 
     monkeypatch.setattr(settler_module, "settle", slow)
-    held = Held(OPTIONS)
+    held = held_with(OPTIONS)
     settler = settler_of(held)
     settler.start()
     wait_until(lambda: settler.busy_for() == 0)
@@ -151,7 +152,7 @@ def test_what_cannot_be_written_fails_visibly_also_after_an_outage(monkeypatch: 
     task = claim_one()
     answers: list[Any] = [DataError("too long"), OperationalError(2006, "gone away"), settle]
     monkeypatch.setattr(settler_module, "settle", answering(answers))
-    held = Held(OPTIONS)
+    held = held_with(OPTIONS)
     held.add([task])
     failures = Told()
     settler = settler_of(held, failures)
@@ -167,7 +168,7 @@ def test_it_tells_of_a_failure_that_was_written_and_of_no_other() -> None:
     for number in range(3):
         add(str(number))
     tasks = claim(registered())
-    held = Held(OPTIONS)
+    held = held_with(OPTIONS)
     held.add(tasks)
     cancel("default", "code", tasks[1].biz_num)
     settle("default", [Settlement(tasks[2].claim, RunOutcome.LOST, NextState.RESCUED)])
@@ -181,7 +182,7 @@ def test_a_settlement_whose_claim_is_gone_writes_nothing() -> None:
     task = claim_one()
     settle("default", [Settlement(task.claim, RunOutcome.LOST, NextState.RESCUED)])
     before = list(Task.objects.values())
-    settler_of(Held(OPTIONS)).settle([done(task.claim)])
+    settler_of(held_with(OPTIONS)).settle([done(task.claim)])
     assert list(Task.objects.values()) == before
     assert TaskRun.objects.get().outcome == RunOutcome.LOST
 
@@ -201,7 +202,7 @@ def test_a_node_without_its_cluster_is_waited_for(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(settler_module, "settle", refusing)
     monkeypatch.setattr(transactions, "pause", lambda attempt: 0.0)
-    settle_all(Held(OPTIONS), [done(task.claim)])
+    settle_all(held_with(OPTIONS), [done(task.claim)])
     assert not Task.objects.exists()
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
 
@@ -225,7 +226,7 @@ class TestBreakingConnections:
             return settle(alias, batch, wait)
 
         monkeypatch.setattr(settler_module, "settle", breaking)
-        held = Held(OPTIONS)
+        held = held_with(OPTIONS)
         settler = settler_of(held)
         for task in tasks:
             held.put_end(done(task.claim))
@@ -256,7 +257,7 @@ class TestLongestStatement:
         for number in range(40):
             add(str(number))
         tasks = claim(registered())
-        held = Held(OPTIONS)
+        held = held_with(OPTIONS)
         held.add(tasks)
         settler = settler_of(held)
         for task in tasks:

@@ -20,7 +20,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import SettleResult, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
-from tests.executor.parts import add, claim, drain, handler_of, registered
+from tests.executor.parts import add, claim, drain, handler_of, held_with, registered
 from tests.executor.settling.test_settler import OPTIONS, answering, done
 from tests.executor.settling.writing import settle_all, settle_rest, settler_of
 from tests.threads import start_thread
@@ -36,7 +36,7 @@ def holding(*nums: str) -> tuple[list[ClaimedTask], Held]:
     for num in nums:
         add(num)
     tasks = claim(registered())
-    held = Held(OPTIONS)
+    held = held_with(OPTIONS)
     held.add(tasks)
     return tasks, held
 

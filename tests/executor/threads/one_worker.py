@@ -9,7 +9,8 @@ from typing import Any, cast
 from django.db import connections
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
+from django_delayed_tasks.executor.room.lines import Batch
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.worker import Performer
 from django_delayed_tasks.executor.threads.crew import Crew, Jobs

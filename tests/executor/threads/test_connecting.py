@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.db.backends.signals import connection_created
 
-from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
+from tests.executor.parts import held_with
 from tests.executor.settling.writing import settler_of
 
 pytestmark = pytest.mark.per_database
@@ -23,7 +23,7 @@ def test_the_settler_connects_before_anything_has_run(live_db: str) -> None:
             connected.set()
 
     connection_created.connect(note)
-    settler = settler_of(Held(ExecutorOptions()))
+    settler = settler_of(held_with(ExecutorOptions()))
     try:
         settler.start()
         assert connected.wait(TIMEOUT)

@@ -81,7 +81,8 @@ class PostgreSQL(Dialect):
 
     def is_in_transaction(self) -> bool | None:
         session = self.connection.connection
-        return None if session.closed else int(session.info.transaction_status) != _IDLE
+        told_by = getattr(session, "pgconn", None) or session.info  # of psycopg 2; that of psycopg 3 makes an object
+        return None if session.closed else int(told_by.transaction_status) != _IDLE
 
     def shifted(self, moment: str, by: timedelta) -> str:
         return f"({moment} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"

@@ -1,0 +1,109 @@
+"""The lines in which claimed tasks wait for a thread: one for those without permits, and one for each limited code."""
+
+from collections import deque
+from contextlib import suppress
+from itertools import count
+from math import inf
+from threading import Lock
+from typing import Final
+
+from django_delayed_tasks.executor.room.claimant import Claimant, Kind
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+
+PLAIN: Final = ""
+"""The line of the tasks without permits."""
+
+Batch = list[ClaimedTask]
+"""Tasks that are run in one call; most have only one."""
+Waiting = tuple[int, Batch]
+"""A batch that waits, after the number of batches that were queued before it; plain, as one is made for each run."""
+
+
+class Lines:
+    """The batches that wait; thread-safe.
+
+    The next one is that of the highest priority among the first of each line, and the lines take turns among equals.
+    A code whose line is empty since it lacks room counts, too: the task of another limited code is taken in its place.
+    But a task with permits is not overtaken by what was queued after it: as long as a flow of others went on, it would
+    hold permits that another executor could use. While none waits with permits, a batch is taken without a lock.
+
+    Attributes:
+        permitted: the number of tasks that wait with permits.
+    """
+
+    def __init__(self, limited: Claimant) -> None:
+        """``limited``: who claims the tasks with permits."""
+        self._limited = limited
+        self._numbers = count()
+        self._turn = 0
+        self._plain: deque[Waiting] = deque()
+        self._lanes: dict[str, deque[Waiting]] = {}
+        self._served: dict[str, int] = {}
+        self._lock = Lock()
+        self.permitted = 0
+
+    @property
+    def unpermitted(self) -> int:
+        """The number of batches that wait without permits."""
+        return len(self._plain)
+
+    @property
+    def waiting(self) -> int:
+        """The number of batches that no thread has taken yet, although some may have been woken for them."""
+        return len(self._plain) + self.permitted
+
+    def has_waiting(self, code: str) -> bool:
+        """Return whether a task of this code waits with permits."""
+        return bool(self._lanes.get(code))
+
+    def add(self, batch: Batch, is_permitted: bool) -> None:
+        """Let a batch wait; ``is_permitted``: its task has permits."""
+        waiting = next(self._numbers), batch
+        if not is_permitted:
+            self._plain.append(waiting)
+            return
+        with self._lock:
+            self._lanes.setdefault(batch[0].biz_code, deque()).append(waiting)
+            self.permitted += 1
+
+    def take(self) -> Batch:
+        """Remove and return the batch whose turn it is; there must be one for each thread that calls this."""
+        while True:
+            try:
+                return self._take_in_turn() if self.permitted else self._plain.popleft()[1]
+            except IndexError:  # another thread has just taken the last one
+                continue
+
+    def _take_in_turn(self) -> Batch:
+        with self._lock:
+            line = self._next()
+            self._turn += 1
+            self._served[line] = self._turn
+            if line == PLAIN:
+                return self._plain.popleft()[1]
+            self.permitted -= 1
+            return self._lanes[line].popleft()[1]
+
+    def _next(self) -> str:
+        first = {line: waiting[0] for line, waiting in self._lanes.items() if waiting}
+        with suppress(IndexError):  # threads take from this line without the lock
+            first[PLAIN] = self._plain[0]
+        if not first:
+            raise IndexError
+        lowest, may_start = inf, []
+        for line in sorted(first, key=lambda line: first[line][0]):
+            if _priority(first[line]) <= lowest:
+                may_start.append(line)
+            if line != PLAIN:
+                lowest = min(lowest, _priority(first[line]))
+        return min(may_start, key=lambda line: (-_priority(first[line]), *self._place(line, _priority(first[line]))))
+
+    def _place(self, line: str, priority: int) -> tuple[bool, int, bool]:
+        """Return the place of a line among equals."""
+        served, is_plain = self._served.get(line, 0), line == PLAIN
+        lacking = self._limited.lacking(Kind.THREAD, priority) if is_plain and served else 0
+        return self._turn - served < lacking, served, is_plain
+
+
+def _priority(waiting: Waiting) -> int:
+    return waiting[1][0].priority
