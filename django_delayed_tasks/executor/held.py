@@ -91,6 +91,8 @@ class Held:
             DatabaseError: the database does not answer; the tasks are still held.
         """
         settle(self._alias, [released(task) for task in tasks])
+        for task in tasks:
+            self.free_resource(task)
         self._withdraw(tasks)
         self.remove(task.claim for task in tasks)
 

@@ -23,6 +23,7 @@ NAME = "DDT_TORTURE_NAME"
 STOP_BEFORE_CLAIM = "stop-before-claim"
 STOP_BEFORE_SETTLE = "stop-before-settle"
 BLOCK_HEARTBEAT = "block-heartbeat"
+REAP_AFTER_RENEWAL = "reap-after-renewal"
 GATE = "gate-is-open"
 HOLD_UNTIL_STOPPED = """
 import pathlib, sqlite3, sys, time
@@ -54,6 +55,11 @@ def install() -> None:
     for module, way in ((settling, "_settle_gone"), (settling, "_settle_locked"), (atomic, "settle_run")):
         setattr(module, way, _stopping_before(getattr(module, way), STOP_BEFORE_SETTLE))
     executors.renew = _blocked_before(executors.renew)
+    lease: Any = import_module("django_delayed_tasks.executor.membership.lease")
+    reaper: Any = import_module("django_delayed_tasks.executor.membership.reaper")
+    reapers: list[Any] = []
+    reaper.Reaper.__init__ = _noting_itself(reaper.Reaper.__init__, reapers)
+    lease.Lease.renew = _reaping_after(lease.Lease.renew, reapers)
     held: Any = import_module("django_delayed_tasks.executor.held")
     held.Held.add = _noting_claims(held.Held.add)
 
@@ -132,3 +138,24 @@ def _blocked_before(function: Any) -> Any:
         return function(*arguments, **named)
 
     return blocked
+
+
+def _noting_itself(init: Any, made: list[Any]) -> Any:
+    def noting(itself: Any, *arguments: Any) -> None:
+        init(itself, *arguments)
+        made.append(itself)
+
+    return noting
+
+
+def _reaping_after(renew: Any, reapers: list[Any]) -> Any:
+    """Renew; if the harness asks for it, reap before anything else."""
+
+    def reaping(lease: Any) -> bool:
+        is_ours = bool(renew(lease))
+        if is_ours and _flag(REAP_AFTER_RENEWAL).exists():
+            reapers[0].reap()
+            _flag(REAP_AFTER_RENEWAL).unlink()
+        return is_ours
+
+    return reaping

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import Counter
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from django_delayed_tasks import TaskHandler, register_task_handler
 from django_delayed_tasks.api import add_tasks
 from django_delayed_tasks.models import Task
-from tests.executor.parts import executing
+from tests.executor.parts import drain, executing, handler_of
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.per_database, pytest.mark.django_db(transaction=True)]
@@ -18,7 +19,9 @@ pytestmark = [pytest.mark.per_database, pytest.mark.django_db(transaction=True)]
 WORK = 0.02
 """Seconds that a run takes."""
 LOW, HIGH = 2000, 10
-KINDS: dict[str, dict[str, Any]] = {"plain": {}, "limited": {"max_concurrent": 10}}
+LIMITED = {"max_concurrent": 10}
+ROWS = [("a", 0), ("a", 10), ("b", 5)]
+KINDS: dict[str, dict[str, Any]] = {"plain": {}, "limited": LIMITED}
 
 
 class Starts:
@@ -69,7 +72,7 @@ def test_a_higher_priority_overtakes_a_backlog(starts: Starts, low: str, high: s
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["threads", "loop"])
 def test_equal_priorities_take_turns(starts: Starts, is_async: bool) -> None:
-    """While all of them have a backlog."""
+    """While all of them have a backlog: each gets half of what another one gets, or a third if a commit takes long."""
     kinds = {"a": "plain", "b": "limited", "c": "limited"}
     for code, kind in kinds.items():
         starts.handler(code, kind, is_async)
@@ -77,4 +80,22 @@ def test_equal_priorities_take_turns(starts: Starts, is_async: bool) -> None:
     with executing(threads=4, async_concurrency=4):
         wait_until(lambda: len(starts.codes) > 700)
         found = Counter(starts.codes[100:700])
-        assert max(found.values()) < 2 * min(found[code] for code in kinds), found
+        assert max(found.values()) < 3 * min(found[code] for code in kinds), found
+
+
+def test_a_code_with_two_priorities_comes_first_with_the_higher_one_only() -> None:
+    """What has the lower one waits for the other code, although there is room for both when they are claimed."""
+    started: list[tuple[str, int]] = []
+    both = Barrier(2)
+
+    def handle(task: Task) -> None:
+        started.append((task.biz_code, task.priority))
+        if task.priority:
+            both.wait(timeout=10)
+
+    for code in ("a", "b"):
+        handler_of(handle, code, **LIMITED)
+    add_tasks(Task(biz_code=code, biz_num=f"{priority}", priority=priority) for code, priority in ROWS)
+    drain(threads=2)
+    assert set(started[:2]) == {("a", 10), ("b", 5)}
+    assert started[2:] == [("a", 0)]

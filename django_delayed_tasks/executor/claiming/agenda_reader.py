@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.claiming.lookahead import Lookahead
+from django_delayed_tasks.executor.room.claimant import FRESH
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, finds_other_levels, look
@@ -28,11 +29,6 @@ MAX_PAUSE_IDLE, MAX_PAUSE_BUSY = 2.0, 10.0
 
 MIN_SHARE = 32
 """The smallest share of a level, however many other levels are due: each claim costs a statement."""
-FRESH = 0.05
-"""Seconds for which an agenda counts as current; after that, tasks of other levels may have become due.
-
-Each agenda is claimed from at least once, however old it is: with very many levels, reading it takes longer than this.
-"""
 
 
 class FullScans:

@@ -136,7 +136,8 @@ class Poller:
         """Note levels that are due and were not claimed from: less urgent tasks with limits do not take their room."""
         first: dict[Kind, Demand] = {}
         for demand in map(self._demand, levels):
-            first[demand.kind] = min(first.get(demand.kind, demand), demand, key=lambda one: (-one.priority, one[2]))
+            known = first.get(demand.kind, demand)
+            first[demand.kind] = min(known, demand, key=lambda one: (-one.priority, one.served_at))
         self._claimant.lack(tuple(first.values()), self._options.poll_interval)
 
     def _demand(self, level: Level) -> Demand:

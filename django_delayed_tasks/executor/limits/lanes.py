@@ -18,7 +18,7 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.room.capacity import kind_of
-from django_delayed_tasks.executor.room.claimant import Demand, Kind
+from django_delayed_tasks.executor.room.claimant import FRESH, Demand, Kind
 from django_delayed_tasks.executor.running.deciding import raised, rescue_settlement
 from django_delayed_tasks.executor.running.run import failed, refusal
 from django_delayed_tasks.executor.running.run_queue import RunQueue
@@ -37,8 +37,6 @@ LOST: Final = 0.2
 """The same when only permits were lost: they may be locked for long by an executor that was stopped."""
 MAX_IDLE: Final = 1.0
 """Seconds at most until those that claim ask again whether the lease has been renewed: nothing wakes them for that."""
-EXPECT_EVERY: Final = 0.05
-"""Seconds for which a place that was looked at, and from which nothing could be claimed, holds up no other task."""
 TURNS: Final = 8
 """Claims of one code in a row, where no other one of its priority has due tasks."""
 SEARCH_EVERY: Final = 2.5
@@ -90,8 +88,8 @@ class Lanes:
         """
         if places := [Place(level.lane, *level[:2]) for level in agenda.lanes if level.earliest <= agenda.now]:
             now = clock.monotonic()
-            new = [place for place in places if self._expected_at.get(place, -inf) + EXPECT_EVERY < now]
-            new = [place for place in new if self._may_run(place)]
+            self._expected_at = {place: at for place, at in self._expected_at.items() if now <= at + FRESH}
+            new = [place for place in places if place not in self._expected_at and self._may_run(place)]
             self._expected_at |= dict.fromkeys(new, now)
             self._claimant.expect(tuple(map(self._demand, new)))
         self._agenda = agenda
@@ -221,27 +219,40 @@ class Lanes:
     def _serve_in_turn(self, due: list[Lane]) -> list[float]:
         """Claim tasks of codes that have some; return the seconds until each may have more, if nothing happens before.
 
-        Codes of equal priority share the room that there is.
+        The highest priority comes first, of each code, and codes of equal priority share the room that there is.
         """
-        in_turn = sorted(due, key=lambda lane: (-lane.priority, lane.served_at))
-        seconds = [wait for lane in in_turn if (wait := lane.seconds_until_permits())]
-        ready = [lane for lane in in_turn if not lane.seconds_until_permits()]
-        equals = Counter(map(_rank, ready))
+        waits = {lane: lane.seconds_until_permits() for lane in due}
+        seconds = [wait for wait in waits.values() if wait]
+        levels = {lane: lane.priority for lane in due if not waits[lane]}
+        equals = Counter(map(_rank, levels.items()))
         left = equals.copy()
-        for lane in ready:
-            rank = _rank(lane)
+        while levels:
+            level = lane, priority = min(levels.items(), key=lambda level: (-level[1], level[0].served_at))
+            del levels[lane]
+            rank, floor = _rank(level), max(levels.values(), default=-inf)
             others = self._claimant.sharers(Demand(*rank))
             turns = 1 if equals[rank] + others > 1 else TURNS
-            seconds.append(self._serve(lane, left[rank] + others, turns))
+            seconds.append(self._serve(lane, floor, left[rank] + others, turns))
             left[rank] -= 1
+            if lower := [place.priority for place in lane.places if place.priority < min(priority, floor)]:
+                levels[lane] = max(lower)
+                equals[_rank((lane, max(lower)))] += 1
+                left[_rank((lane, max(lower)))] += 1
         return seconds
 
-    def _serve(self, lane: Lane, sharers: int, turns: int) -> float:
-        """Claim tasks of one code up to ``turns`` times, in its share of the room; return as for all of them."""
+    def _serve(self, lane: Lane, floor: float, sharers: int, turns: int) -> float:
+        """Claim tasks of one code, of priority ``floor`` or higher, up to ``turns`` times, in its share of the room.
+
+        Return the seconds as for all of them.
+        """
+
+        def serves(place: Place) -> bool:
+            return place.priority >= floor and self.serves(place)
+
         for _ in range(turns):  # then it is the turn of other codes
             room = -(-self._capacity.room_for(lane.handler) // sharers)
             seconds = lane.seconds_until_permits()
-            places = lane.to_read(room, self.serves) if room > 0 and not seconds else {}
+            places = lane.to_read(room, serves) if room > 0 and not seconds else {}
             if not places:
                 return seconds or MAX_IDLE
             began = clock.monotonic()
@@ -349,11 +360,7 @@ class Lanes:
 
     def start(self, tasks: Iterable[ClaimedTask]) -> None:
         """Hand tasks that were claimed with their permits to the threads. Thread-safe."""
-        given = list(tasks)
-        admitted = self._admission.admit(given)
-        for task in set(given).difference(admitted):
-            self._held.free_resource(task)
-        self._queue.put_permitted(admitted)
+        self._queue.put_permitted(self._admission.admit(list(tasks)))
 
     def _look_again(self, lane: Lane, keys: set[str]) -> None:
         """Check whether the keys of tasks that have just been blocked have a free slot by now.
@@ -364,9 +371,10 @@ class Lanes:
             lane.free(key)
 
 
-def _rank(lane: Lane) -> tuple[Kind, int]:
+def _rank(level: tuple[Lane, int]) -> tuple[Kind, int]:
     """Return the kind of room, and the priority: lanes with the same rank take turns."""
-    return kind_of(lane.handler), lane.priority
+    lane, priority = level
+    return kind_of(lane.handler), priority
 
 
 def _examined(lane: Lane, task: ClaimedTask, now: datetime, max_rescues: int) -> Settlement | str:

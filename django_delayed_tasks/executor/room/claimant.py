@@ -12,6 +12,14 @@ GRACE: Final = 5.0
 its connection may hang."""
 
 
+FRESH: Final = 0.05
+"""Seconds for which an agenda counts as current; after that, tasks of other levels may have become due.
+
+Each agenda is claimed from at least once, however old it is: with very many levels, reading it takes longer than this.
+A place from which nothing could be claimed holds up no other task for as long.
+"""
+
+
 class Kind(Enum):
     """The kind of room that a run takes."""
 
@@ -77,7 +85,7 @@ class Claimant:
         """Note tasks that are due, and that it has yet to look at: they come first until it has."""
         if demands and not self._expected:
             self._expected_until = clock.monotonic() + GRACE
-        self._expected += demands
+        self._expected = tuple(dict.fromkeys((*self._expected, *demands)))
 
     def lack(self, lacks: tuple[Demand, ...], seconds: float) -> None:
         """Note what it lacks room for, until it looks again: in ``seconds`` at the latest."""

@@ -22,7 +22,8 @@ Waiting = tuple[int, Batch]
 class Lines:
     """The batches that wait; thread-safe.
 
-    The next one is that of the highest priority among the first of each line, and the lines take turns among equals.
+    The next one is the first of the line with the highest priority, and the lines take turns among equals. That of the
+    tasks without permits is as urgent as the most urgent one that waits in it, since what is before that is in its way.
     A code whose line is empty since it lacks room counts, too: the task of another limited code is taken in its place.
     But a task with permits is not overtaken by what was queued after it: as long as a flow of others went on, it would
     hold permits that another executor could use. While none waits with permits, a batch is taken without a lock.
@@ -37,6 +38,7 @@ class Lines:
         self._numbers = count()
         self._turn = 0
         self._plain: deque[Waiting] = deque()
+        self._urgent: deque[Waiting] = deque()  # of these, all that are more urgent than each one after them
         self._lanes: dict[str, deque[Waiting]] = {}
         self._served: dict[str, int] = {}
         self._lock = Lock()
@@ -59,12 +61,15 @@ class Lines:
     def add(self, batch: Batch, is_permitted: bool) -> None:
         """Let a batch wait; ``is_permitted``: its task has permits."""
         waiting = next(self._numbers), batch
-        if not is_permitted:
-            self._plain.append(waiting)
-            return
         with self._lock:
-            self._lanes.setdefault(batch[0].biz_code, deque()).append(waiting)
-            self.permitted += 1
+            if is_permitted:
+                self._lanes.setdefault(batch[0].biz_code, deque()).append(waiting)
+                self.permitted += 1
+                return
+            while self._urgent and _priority(self._urgent[-1]) <= _priority(waiting):
+                self._urgent.pop()
+            self._urgent.append(waiting)
+            self._plain.append(waiting)
 
     def take(self) -> Batch:
         """Remove and return the batch whose turn it is; there must be one for each thread that calls this."""
@@ -86,17 +91,24 @@ class Lines:
 
     def _next(self) -> str:
         first = {line: waiting[0] for line, waiting in self._lanes.items() if waiting}
+        priority = {line: _priority(waiting) for line, waiting in first.items()}
         with suppress(IndexError):  # threads take from this line without the lock
             first[PLAIN] = self._plain[0]
+            priority[PLAIN] = self._priority_of_plain(first[PLAIN])
         if not first:
             raise IndexError
         lowest, may_start = inf, []
         for line in sorted(first, key=lambda line: first[line][0]):
-            if _priority(first[line]) <= lowest:
+            if priority[line] <= lowest:
                 may_start.append(line)
             if line != PLAIN:
-                lowest = min(lowest, _priority(first[line]))
-        return min(may_start, key=lambda line: (-_priority(first[line]), *self._place(line, _priority(first[line]))))
+                lowest = min(lowest, priority[line])
+        return min(may_start, key=lambda line: (-priority[line], *self._place(line, priority[line])))
+
+    def _priority_of_plain(self, first: Waiting) -> int:
+        while self._urgent and self._urgent[0][0] < first[0]:
+            self._urgent.popleft()  # a thread has taken it
+        return _priority(self._urgent[0] if self._urgent else first)
 
     def _place(self, line: str, priority: int) -> tuple[bool, int, bool]:
         """Return the place of a line among equals."""

@@ -1,7 +1,7 @@
 """The claimed task: what a handler gets as its argument, and what the executor notes on it."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
@@ -25,6 +25,7 @@ COLUMNS = (
     "id", "version", "biz_code", "biz_num", "when_time", "biz_ext", "queue", "priority", "attempts", "rescues",
     "trigger_text", "expires_at", "once", "claim_at", "trace",
 )  # fmt: skip
+_MOMENTS = frozenset({"when_time", "expires_at", "claim_at"})
 _IN_ORDER = itemgetter(COLUMNS.index("claim_at"), COLUMNS.index("id"))
 _read = json.JSONDecoder().raw_decode
 
@@ -292,9 +293,14 @@ def load(alias: str, claim: Claim) -> ClaimedTask | None:
     """Return the task of a claim as it is now; None if the claim is not held."""
     connection = connections[alias]
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(COLUMNS)} FROM {TASK} WHERE {fence([claim])}")
+        cursor.execute(f"SELECT {read_as(dialect_of(connection))} FROM {TASK} WHERE {fence([claim])}")
         row = cursor.fetchone()
     return claimed(row, dialect_of(connection), claim.executor or 0) if row else None
+
+
+def read_as(dialect: Dialect, columns: Sequence[str] = COLUMNS) -> str:
+    """Return the expressions by which a statement returns these columns."""
+    return ", ".join([dialect.read_moment(column) if column in _MOMENTS else column for column in columns])
 
 
 def claimed_in_order(rows: Iterable[tuple[Any, ...]], dialect: Dialect, executor: int) -> list[ClaimedTask]:

@@ -37,7 +37,7 @@ class Deadlocks(Scenario):
         "short": Size(tasks=200, faults=1, executors=2, threads=6, extra=2),
         "full": Size(tasks=12_000, faults=20, executors=3, threads=8, extra=4),
     }
-    settings = {"LEASE": 30, "HEARTBEAT": 1}  # SQLite gives its lock to nobody in turn
+    settings = {"LEASE": 30, "HEARTBEAT": 1}  # threads get the lock of SQLite in no order
     databases = EVERYWHERE - {"galera"}
     environment: dict[str, str] = {}
 

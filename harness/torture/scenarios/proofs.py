@@ -173,21 +173,27 @@ class Stop(Proof):
 
 @register
 class WritePause(Proof):
+    """One executor reaps as soon as it can write again, before the other one has renewed its lease."""
+
     name = "proof-pause"
     title = "the database takes no writes for longer than the leases of executors in the middle of runs"
-    settings = {**SHORT_LEASE, "LEASE": 3, "HEARTBEAT": 1}
+    settings = {**SHORT_LEASE, "LEASE": 9, "HEARTBEAT": 3}
 
     def run(self, world: World) -> None:
-        executors = [world.cluster.start(name, settings={"THREADS": 1}).wait_until_ready() for name in ("one", "other")]
-        for name in ("one", "other"):
-            world.caller.add("t-gated", name)
-        world.wait_until(lambda: all(in_mid_handler(one.pid) for one in executors), "both runs to begin")
+        one, other = [world.cluster.start(name, settings={"THREADS": 1}) for name in ("one", "other")]
+        for executor in (one, other):
+            executor.wait_until_ready()
+            world.caller.add("t-gated", executor.name)
+        world.wait_until(lambda: all(in_mid_handler(executor.pid) for executor in (one, other)), "both runs to begin")
+        blocked = other.ask(hooks.BLOCK_HEARTBEAT)
         fault = NoWrites() if world.database.has_server else LongWriter()
         world.inject(fault)
         world.wait_until(leases_are_over, "all leases to run out")
+        reaps = one.ask(hooks.REAP_AFTER_RENEWAL)
         world.heal(fault)
-        world.wait_until(lambda: all(newest_live(one.name) for one in executors) and not leases_are_over(), "renewals")
-        world.sleep(3.0)
+        world.wait_until(lambda: not reaps.exists(), "one to renew its lease, and to reap")
+        blocked.unlink()
+        world.wait_until(lambda: newest_live(other.name) and not leases_are_over(), "renewals")
         open_gate(world)
 
 

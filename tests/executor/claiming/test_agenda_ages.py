@@ -7,7 +7,8 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.agenda_reader import FRESH, FullScans
+from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
+from django_delayed_tasks.executor.room.claimant import FRESH
 from django_delayed_tasks.store import executors
 from tests.executor.parts import Bench, add, handler_of
 

@@ -7,7 +7,8 @@ from itertools import count
 import pytest
 
 from django_delayed_tasks import api, clock
-from django_delayed_tasks.executor.claiming.agenda_reader import FRESH, MAX_PAUSE_BUSY
+from django_delayed_tasks.executor.claiming.agenda_reader import MAX_PAUSE_BUSY
+from django_delayed_tasks.executor.room.claimant import FRESH
 from django_delayed_tasks.models import Task
 from tests.executor.parts import Bench, add, handler_of
 

@@ -58,7 +58,7 @@ def test_one_that_was_not_held_back_sleeps_on(pair: tuple[Claimant, Claimant]) -
 def test_a_change_between_the_look_and_its_note_is_seen(
     pair: tuple[Claimant, Claimant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise it would wait although nobody would wake it."""
+    """Otherwise it would sleep, and no thread would wake it."""
     mine, other = pair
     other.lack((Demand(Kind.THREAD, 5),), 1.0)
     usual = other.precedes

@@ -424,9 +424,15 @@ class Dialect:
         """Return the end of an INSERT that updates an existing row of the same ``identity`` (columns) instead."""
         return f" ON CONFLICT ({identity}) DO UPDATE SET {assignments}"
 
+    def read_moment(self, column: str) -> str:
+        """Return the expression by which rows return a moment for :meth:`to_datetime`; its values sort like moments."""
+        return column
+
     def to_datetime(self, value: Any) -> datetime:
         """Return a moment that a driver returned as an aware datetime in UTC."""
         moment: datetime = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if moment.tzinfo is UTC:
+            return moment
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 

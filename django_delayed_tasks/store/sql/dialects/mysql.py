@@ -130,6 +130,9 @@ class MySQL(Dialect):
     def same(self, one: str, other: str) -> str:
         return f"{one} <=> {other}"
 
+    def read_moment(self, column: str) -> str:
+        return f"CAST({column} AS CHAR)"  # mysqlclient makes a datetime in Python, ten times slower
+
     def has_lost_transaction(self, error: DatabaseError) -> bool:
         code = error.args[0] if error.args else None
         return code in _ROLLED_BACK or (code == _LOCK_WAIT_TIMEOUT and self._rolls_back_on_timeout())

@@ -20,8 +20,8 @@ from django_delayed_tasks.store.sql.dialects.base import (
 from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
 
 _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", "bool": "boolean"}
-_IDLE = 0
-"""The status of a session in no transaction, as of PQtransactionStatus."""
+_IDLE, _UNKNOWN = 0, 4
+"""The status of a session in no transaction, and of one that is closed, as of PQtransactionStatus."""
 
 
 _ENDS_QUEUE = "k.next_queue IS DISTINCT FROM k.queue"
@@ -79,10 +79,14 @@ class PostgreSQL(Dialect):
         encoding = self.connection.connection.info.parameter_status("server_encoding")
         return encoding in ("UTF8", "SQL_ASCII", None)  # which a pooler may not tell
 
+    def read_moment(self, column: str) -> str:
+        return f"({column} AT TIME ZONE 'UTC')::text"  # Django makes a datetime in Python; texts in UTC have its order
+
     def is_in_transaction(self) -> bool | None:
         session = self.connection.connection
         told_by = getattr(session, "pgconn", None) or session.info  # of psycopg 2; that of psycopg 3 makes an object
-        return None if session.closed else int(told_by.transaction_status) != _IDLE
+        status = int(told_by.transaction_status)
+        return None if status == _UNKNOWN else status != _IDLE
 
     def shifted(self, moment: str, by: timedelta) -> str:
         return f"({moment} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"
