@@ -19,7 +19,8 @@ The way of one task, file by file:
    handlers to ``Lanes`` in ``limits/lanes.py``, which has a thread of its own, and claims their tasks together with
    their permits (``store/limits/claiming.py``). Both ask ``Capacity`` in ``room/capacity.py`` how many to claim, and
    each passes over tasks while the other one lacks room for more urgent ones (``room/claimant.py``);
-2. hold: ``Held.add`` in ``held.py`` notes the claims: from now on this process answers for them;
+2. start: ``Starting`` in ``starting.py`` does what follows each claim. ``Held.add`` in ``held.py`` notes the claims,
+   before or within it: from now on this process answers for them;
 3. admit: tasks without a handler here, those that have been rescued, and those of limited handlers pass
    ``Admission.admit`` in ``admission.py``, which releases what must not run here now. A task that the poller has
    claimed from another lane than its handler's, as after a deploy, is released into the handler's;

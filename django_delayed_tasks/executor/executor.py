@@ -30,6 +30,7 @@ from django_delayed_tasks.executor.running.watchdog import Watchdog
 from django_delayed_tasks.executor.running.worker import Performer
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.settler import ProgressReports, Settler
+from django_delayed_tasks.executor.starting import Starting
 from django_delayed_tasks.executor.threads.crew import Crew
 from django_delayed_tasks.executor.threads.loop import TICK, Loop
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
@@ -83,15 +84,23 @@ class Executor:
             connects_first=True,
         )
         self.admission = Admission(options, self.held, self.peers)
+        starting = Starting(self.held, self.admission, self.queue)
         unanswered = UnansweredClaims(alias, self.lease, self.held)
-        self.lanes = Lanes(
-            options, self.lease, self.held, self.queue, self.admission, self.peers, unanswered, self.clock
-        )
-        relay = Relay(alias, self.lease, self.held, self.lanes, unanswered, self.clock)
+        self.lanes = Lanes(options, self.lease, self.held, self.admission, starting, self.peers, unanswered, self.clock)
+        relay = Relay(alias, self.lease, self.held, self.lanes, starting, unanswered, self.clock)
         self.settler = settler(alias, self.held, self.failures, relay)
         reader = AgendaReader(alias, self.lookahead, self.clock)
         self.poller = Poller(
-            options, self.lease, self.held, self.peers, self.queue, self.admission, self.lanes, reader, unanswered
+            options,
+            self.lease,
+            self.held,
+            self.peers,
+            self.queue,
+            self.admission,
+            starting,
+            self.lanes,
+            reader,
+            unanswered,
         )
         self.drained = self.poller.drained
         self.watchdog = Watchdog(self.workers, self.awaited, self.queue, self.held, self.clock)

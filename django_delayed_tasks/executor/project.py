@@ -68,8 +68,7 @@ def within(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """
     if _caller.get() is not None:
         return context_of(who).run(function, *args)
-    own = kept_connections.own()
-    own.lend()
+    own = kept_connections.lend()
     try:
         return context_of(who).run(function, *args)
     finally:

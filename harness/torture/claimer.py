@@ -54,7 +54,7 @@ class Claimer:
         for took in (0.0, 10.0, 10.0):
             reader.scans.note(clock.monotonic(), took)
         try:
-            return reader._known()
+            return reader._known(is_idle=False)
         finally:
             reader.scans = before
 

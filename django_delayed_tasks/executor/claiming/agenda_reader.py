@@ -59,8 +59,7 @@ class FullScans:
 class AgendaReader:
     """Reads the agenda of one executor, by a full scan or from what it remembers.
 
-    Attributes:
-        is_idle: set by the poller: whether no task was due at the last poll. Full scans are made more often then.
+    Full scans are made more often by one that ``is_idle``: no task was due at its last poll.
     """
 
     def __init__(self, alias: str, lookahead: Lookahead, database_clock: clock.DatabaseClock) -> None:
@@ -72,11 +71,10 @@ class AgendaReader:
         self._last: Agenda | None = None
         self._last_began = clock.EPOCH
         self._seen: dict[LevelKey, float] = {}
-        self.is_idle = False
 
-    def read(self) -> Agenda:
+    def read(self, is_idle: bool = False) -> Agenda:
         """Read and return the agenda, and set the clock by it."""
-        known = self._known()
+        known = self._known(is_idle)
         began = clock.monotonic()
         agenda = read_agenda(self._alias) if known is None else look(self._alias, known)
         took = clock.monotonic() - began
@@ -94,14 +92,14 @@ class AgendaReader:
         """Forget the watermarks: they may be wrong until the next full scan."""
         self._last = None
 
-    def seconds_until_full_scan(self) -> float:
+    def seconds_until_full_scan(self, is_idle: bool = False) -> float:
         """Return the seconds until the next reading is a full scan; 0 if it will be one."""
-        return self.scans.seconds_until_next(self.is_idle)
+        return self.scans.seconds_until_next(is_idle)
 
-    def _known(self) -> KnownLevels | None:
+    def _known(self, is_idle: bool) -> KnownLevels | None:
         """Return the levels from which the next reading starts; None if it is to be a full scan."""
         last, began = self._last, self._last_began
-        if last is None or not self.scans.seconds_until_next(self.is_idle):
+        if last is None or not self.scans.seconds_until_next(is_idle):
             return None
         oldest = clock.monotonic() - 3600.0  # of an unused level; those that handlers name are always known
         self._seen = {key: seen for key, seen in self._seen.items() if seen > oldest}

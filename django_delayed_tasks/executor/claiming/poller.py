@@ -7,8 +7,7 @@ from threading import Event
 
 from django.db import Error
 
-from django_delayed_tasks import clock, signals
-from django_delayed_tasks.executor import announcing, meter
+from django_delayed_tasks import clock
 from django_delayed_tasks.executor.admission import Admission
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, RoundRobin
 from django_delayed_tasks.executor.held import Held
@@ -19,14 +18,13 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.room.capacity import Room, kind_in
 from django_delayed_tasks.executor.room.claimant import Demand, Kind
 from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
+from django_delayed_tasks.executor.starting import Starting
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
-from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, watermark
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.store.sql.lanes import lane_of
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -51,6 +49,7 @@ class Poller:
         peers: Peers,
         queue: RunQueue,
         admission: Admission,
+        starting: Starting,
         lanes: Lanes,
         reader: AgendaReader,
         unanswered: UnansweredClaims,
@@ -65,6 +64,7 @@ class Poller:
         self._peers = peers
         self._queue = queue
         self._admission = admission
+        self._starting = starting
         self._lanes = lanes
         self.reader = reader
         self._claim = strategy_for(options.database, options.claim)
@@ -77,6 +77,7 @@ class Poller:
         self._was_outpaced = False
         self._lost_races = 0
         self._may_have_left_some = False
+        self._is_idle = False
         self.found_nothing = False
         self.drained = Event()
 
@@ -162,13 +163,13 @@ class Poller:
         if is_nothing and self._options.drain and self._agenda is not None:
             is_nothing = not self._lanes.has_due(self._agenda)
         is_complete = self._agenda is not None and self._agenda.is_complete
-        self.reader.is_idle = is_nothing
+        self._is_idle = is_nothing
         self.found_nothing = is_nothing and is_complete
         if self._options.drain and is_nothing and not is_complete:
             self.reader.forget()
 
     def _read_agenda(self) -> None:
-        self._agenda = agenda = self.reader.read()
+        self._agenda = agenda = self.reader.read(self._is_idle)
         self._read_at = clock.monotonic()
         self._ahead = self.reader.lookahead.length
         self._levels.begin(self._due(agenda, self._ahead), agenda.now)
@@ -184,7 +185,7 @@ class Poller:
     def _read_for_lanes(self) -> None:
         """Show the lanes what is due, and which queues are paused, although there is no room for anything else."""
         if self._read_at + self._options.poll_interval <= clock.monotonic():
-            agenda = self.reader.read()
+            agenda = self.reader.read(self._is_idle)
             self._read_at = clock.monotonic()
             self._lack(self._due(agenda))
             self._lanes.show(agenda)
@@ -223,29 +224,11 @@ class Poller:
             self._lost_races = 0
             if len(tasks) == request.limit:
                 tasks += self._fill_batch(tasks, request)
-            is_plain = self._are_plain(tasks, request.lane)
-            self._held.add(tasks)
             self.reader.lookahead.note_claim(clock.monotonic() - began)
-            if meter.current or signals.task_claimed.receivers:
-                announcing.claimed(tasks, began)
             if request.ahead:
                 self.reader.lookahead.mark(tasks)
-            self._queue.put(tasks if is_plain else self._in_lane(request.lane, self._admission.admit(tasks)))
+            self._starting.start(tasks, request.lane, began)
         return tasks
-
-    def _are_plain(self, tasks: list[ClaimedTask], lane: str) -> bool:
-        """Return whether each task has a handler here and is in its lane, and none has been rescued."""
-        handlers = {task.biz_code: find(task.biz_code) for task in tasks}
-        special = [code for code, handler in handlers.items() if not handler or lane_of(code, handler) != lane]
-        return not special and not [task for task in tasks if task.rescues]
-
-    def _in_lane(self, lane: str, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
-        """Return the tasks that this lane is for; the others, whose handler was another one, are moved into theirs."""
-        lanes = {code: lane_of(code, find(code)) for code in {task.biz_code for task in tasks}}
-        for task in tasks:
-            if lanes[task.biz_code] != lane:
-                self._held.release([task], lane=lanes[task.biz_code])
-        return [task for task in tasks if lanes[task.biz_code] == lane]
 
     def _request(self, level: Level, limit: int) -> ClaimRequest:
         place, executors = self._peers.among(level.queue) if self._peers.others else ALONE
@@ -282,7 +265,7 @@ class Poller:
             return interval
         if not self._agenda.is_complete:
             # Whatever woke this executor may be visible to a full scan only.
-            interval = min(interval, self.reader.seconds_until_full_scan())
+            interval = min(interval, self.reader.seconds_until_full_scan(self._is_idle))
         served = self._served([*self._agenda.levels, *self._agenda.lanes])
         future = [level.earliest for level in served if level.earliest > self._agenda.now]
         if not future:

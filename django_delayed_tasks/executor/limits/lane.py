@@ -1,21 +1,43 @@
 """One limited code: where its tasks wait, which of its runs are here, and when to look for the next ones."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from itertools import islice
+from typing import NamedTuple
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.limits.permits import PermitDecision, Permits
 from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.limits.stock import ENOUGH, Stock
+from django_delayed_tasks.executor.running.deciding import raised, rescue_settlement
+from django_delayed_tasks.executor.running.run import failed, refusal
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.agenda import Level
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at
 from django_delayed_tasks.store.claiming.request import watermark
-from django_delayed_tasks.store.limits.claiming import Found, Place
-from django_delayed_tasks.store.resources.slots import Slot
+from django_delayed_tasks.store.limits.claiming import ClaimChoice, ClaimResult, Found, Place
+from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
 from django_delayed_tasks.store.sql.portions import MAX_PARTS, PORTION
+
+
+class ClaimPlan(NamedTuple):
+    """The tasks that a lane is about to claim, and what that was decided by.
+
+    Attributes:
+        places: the places that were read, with the number of tasks that was asked of each.
+        read: the tasks that were found there.
+        ends: those that end without a run.
+        permitted: those of the others that have permits, and those that are refused.
+        choice: what is to be written.
+    """
+
+    places: Mapping[Place, int]
+    read: Found
+    ends: dict[ClaimedTask, Settlement]
+    permitted: PermitDecision
+    choice: ClaimChoice
 
 
 class Lane:
@@ -28,12 +50,15 @@ class Lane:
         served_at: the monotonic second at which tasks were last claimed.
     """
 
-    def __init__(self, handler: TaskHandler, permits: Permits, runs: LaneRuns, is_served: bool = True) -> None:
+    def __init__(
+        self, handler: TaskHandler, permits: Permits, runs: LaneRuns, max_rescues: int, is_served: bool = True
+    ) -> None:
         """``is_served``: whether the handler's own queue is served here."""
         self.code = handler.biz_code
         self.handler = handler
         self.permits = permits
         self.runs = runs
+        self._max_rescues = max_rescues
         self.stock = Stock()
         self.open: dict[Place, None] = {}
         self.freed: dict[Place, None] = {}
@@ -58,11 +83,6 @@ class Lane:
         self._levels.add((place.queue, place.priority))
         if place not in self._timers:
             self.freed[place] = None
-
-    def note_start(self, tasks: Mapping[ClaimedTask, str], slots: Mapping[Claim, Slot]) -> None:
-        """Note tasks that were claimed, with their keys, and their slots as they were before the claim."""
-        self.runs.begin({task.claim: key for task, key in tasks.items()}, slots)
-        self.served_at = clock.monotonic()
 
     def note_ends(self, is_held: Callable[[Claim], bool]) -> None:
         """Note which of the runs have ended: the tasks that were blocked by them may have a permit now."""
@@ -107,10 +127,6 @@ class Lane:
             return {}
         return dict.fromkeys(filter(serves, self.open), ENOUGH + len(self._passed))
 
-    def skip(self, claims: Iterable[Claim]) -> None:
-        """Leave tasks alone for a while that could not be claimed: a caller has locked or changed them."""
-        self._passed |= dict.fromkeys(claims, clock.monotonic() + 1.0)
-
     def without_passed(self, found: Found) -> Found:
         """Return the tasks that were found, without those that are left alone or get a slot at this moment."""
         reserved = self.stock.reserved()
@@ -123,7 +139,7 @@ class Lane:
         """Return the lane in which tasks of this key wait for a permit."""
         return blocked_lane(self.code, key) if self.handler.is_keyed else open_lane(self.code)
 
-    def to_move(self, found: Found, permitted: PermitDecision) -> dict[ClaimedTask, str]:
+    def _to_move(self, found: Found, permitted: PermitDecision) -> dict[ClaimedTask, str]:
         """Return the lanes of the refused tasks that are not yet there: they would be read again and again.
 
         They are in the open lane, or in the lane of the key that they had before the handler was changed.
@@ -135,21 +151,71 @@ class Lane:
             if task in permitted.refused and (lane := self.lane_for(permitted.keys[task])) != place.lane
         }
 
-    def note_claimed(
-        self,
-        asked: Mapping[Place, int],
-        read: Found,
-        won: Collection[ClaimedTask],
-        permitted: PermitDecision,
-        pause: float,
-    ) -> None:
-        """Note what was read, claimed and refused; ``pause`` is in seconds, for permits that are held elsewhere."""
+    def plan(self, places: Mapping[Place, int], read: Found, room: int, now: datetime) -> ClaimPlan:
+        """Choose up to ``room`` of the tasks that were read, with their permits, and lanes for those without one."""
+        found = self.without_passed(read)
+        ends, keys = self.examine(found, now)
+        permitted = self.permits.choose(keys, room)
+        self.stock.reserve(task.claim for task in permitted.tasks)
+        tasks, blocked = [*permitted.tasks, *ends], self._to_move(found, permitted)
+        choice = ClaimChoice(tasks, permitted.slots, permitted.tokens, self.permits.period, blocked)
+        return ClaimPlan(places, read, ends, permitted, choice)
+
+    def examine(self, found: Found, now: datetime) -> tuple[dict[ClaimedTask, Settlement], dict[ClaimedTask, str]]:
+        """Examine tasks that were read, before any permit is taken: some end without a run, the others have a key.
+
+        Return both, in the order in which to start them.
+        """
+        ends: dict[ClaimedTask, Settlement] = {}
+        keys: dict[ClaimedTask, str] = {}
+        tasks = [task for some in found.values() for task in some]
+        for task in sorted(tasks, key=lambda task: (-task.priority, claimable_at(task), task.id)):
+            end_or_key = self._examined(task, now)
+            if isinstance(end_or_key, Settlement):
+                ends[task] = end_or_key
+            else:
+                keys[task] = end_or_key
+        return ends, keys
+
+    def _examined(self, task: ClaimedTask, now: datetime) -> Settlement | str:
+        # Whatever a project's code raises, SystemExit too, the executor's thread and the tasks of other codes continue.
+        try:
+            if late := refusal(task, self.handler, now):
+                return late
+            try:
+                return self.permits.key_of(task)
+            except BaseException as error:
+                return failed(task, self.handler, raised(error), now, now, self._max_rescues)
+        except BaseException as error:  # by an attribute of the handler
+            return rescue_settlement(task, raised(error), now, self._max_rescues)
+
+    def begin(self, plan: ClaimPlan, written: ClaimResult) -> None:
+        """Note the runs of the tasks that were claimed, with their slots as they were before."""
+        keys = {task.claim: plan.permitted.keys[task] for task in written.won if task not in plan.ends}
+        self.runs.begin(keys, plan.permitted.slots)
+        self.served_at = clock.monotonic()
+
+    def learn(self, plan: ClaimPlan, written: ClaimResult, pause: float) -> None:
+        """Note what follows from a claim for the next ones; ``pause``: seconds to wait for permits held elsewhere."""
+        won = set(written.won)
+        # A caller has locked or changed them: they are left alone for a while.
+        self._passed |= dict.fromkeys(written.passed, clock.monotonic() + 1.0)
+        self.stock.take_back({task.claim for task in plan.permitted.tasks}.difference(task.claim for task in won))
+        self._note_read(plan, won)
+        self._note_refused(plan.permitted, won, pause)
+        self._look_again({plan.permitted.keys[task] for task in written.blocked if _waits_for_run(plan, task)})
+
+    def _note_read(self, plan: ClaimPlan, won: Collection[ClaimedTask]) -> None:
+        permitted = plan.permitted
         is_keyed = self.handler.is_keyed
-        for place, tasks in read.items():
+        for place, tasks in plan.read.items():
             is_left = any(task not in won and not (is_keyed and task in permitted.refused) for task in tasks)
-            if not is_left and not self._may_have_more(place, tasks, asked[place], permitted):
+            if not is_left and not self._may_have_more(place, tasks, plan.places[place], permitted):
                 self.open.pop(place, None)
                 self.freed.pop(place, None)
+
+    def _note_refused(self, permitted: PermitDecision, won: Collection[ClaimedTask], pause: float) -> None:
+        is_keyed = self.handler.is_keyed
         waits = {task: seconds for task, seconds in permitted.refused.items() if seconds is not None}
         now = clock.monotonic()
         if is_keyed:
@@ -163,6 +229,14 @@ class Lane:
                 self.resumes_at = now + pause
         self._lacks_slots = self.hands_on and permitted.is_short
         self._is_futile = is_keyed and not won and bool(permitted.refused)
+
+    def _look_again(self, keys: set[str]) -> None:
+        """Check whether the keys of tasks that have just been blocked have a free slot by now.
+
+        The executor whose run ended may have looked for blocked tasks before these were blocked.
+        """
+        for key in self.permits.with_free_slots(keys):
+            self.free(key)
 
     def _may_have_more(self, place: Place, tasks: list[ClaimedTask], asked: int, permitted: PermitDecision) -> bool:
         """Return whether there may be more tasks than those that were read, and for blocked ones more permits."""
@@ -203,3 +277,8 @@ class Lane:
         self.open = {}
         self.note_outpaced()
         self.resumes_at = float("-inf")
+
+
+def _waits_for_run(plan: ClaimPlan, task: ClaimedTask) -> bool:
+    """Return whether a refused task gets its permit when a run ends, and not at a certain time."""
+    return plan.permitted.refused[task] is None

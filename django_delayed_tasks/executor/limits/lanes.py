@@ -2,33 +2,30 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from math import inf
 from typing import Final
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor import announcing, project
+from django_delayed_tasks.executor import project
 from django_delayed_tasks.executor.admission import Admission
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.lane import Lane
-from django_delayed_tasks.executor.limits.permits import PermitDecision, Permits
+from django_delayed_tasks.executor.limits.permits import Permits
 from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.room.capacity import kind_of
 from django_delayed_tasks.executor.room.claimant import FRESH, Demand, Kind
-from django_delayed_tasks.executor.running.deciding import raised, rescue_settlement
-from django_delayed_tasks.executor.running.run import failed, refusal
-from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.executor.starting import Starting
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import find, find_function
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_levels
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
-from django_delayed_tasks.store.limits.claiming import ClaimChoice, ClaimResult, Found, Place, claim_chosen, read_places
-from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN, Settlement
+from django_delayed_tasks.store.limits.claiming import ClaimChoice, ClaimResult, Place, claim_chosen, read_places
+from django_delayed_tasks.store.settling.settlement import LOOK_AGAIN
 from django_delayed_tasks.store.sql.lanes import code_of
 
 AGAIN: Final = 0.02
@@ -55,8 +52,8 @@ class Lanes:
         options: ExecutorOptions,
         lease: Lease,
         held: Held,
-        queue: RunQueue,
         admission: Admission,
+        starting: Starting,
         peers: Peers,
         unanswered: UnansweredClaims,
         database_clock: clock.DatabaseClock,
@@ -67,8 +64,8 @@ class Lanes:
         self._held = held
         self._capacity = held.capacity
         self._claimant = held.capacity.limited
-        self._queue = queue
         self._admission = admission
+        self._starting = starting
         self._peers = peers
         self._unanswered = unanswered
         self._clock = database_clock
@@ -151,7 +148,9 @@ class Lanes:
         if handler and (known is None or known.handler is not handler):
             runs = LaneRuns()
             permits = Permits(self._alias, handler, self._held, runs, timedelta(seconds=self._options.lease))
-            self._lanes[code] = Lane(handler, permits, runs, self._options.serves(handler.queue))
+            self._lanes[code] = Lane(
+                handler, permits, runs, self._options.max_rescues, self._options.serves(handler.queue)
+            )
         return self._lanes[code] if handler else None
 
     def _knows(self, place: Place) -> bool:
@@ -273,46 +272,23 @@ class Lanes:
         """
         executor, freed = self._lease.executor, len(lane.freed)
         read = read_places(self._alias, executor, places, self._admission.rescues_below)
-        found = lane.without_passed(read)
-        ends, keys = self._split_expired(lane, found)
-        permitted = lane.permits.choose(keys, room)
-        blocked = lane.to_move(found, permitted)
-        lane.stock.reserve(task.claim for task in permitted.tasks)
-        chosen = ClaimChoice([*permitted.tasks, *ends], permitted.slots, permitted.tokens, lane.permits.period, blocked)
-        written = self._written(executor, chosen)
-        self._end([(task, ends[task]) for task in written.won if task in ends])
-        self._start(lane, {task: keys[task] for task in written.won if task not in ends}, permitted)
-        lane.skip(written.passed)
-        lane.stock.take_back({task.claim for task in permitted.tasks}.difference(task.claim for task in written.won))
-        lane.note_claimed(places, read, set(written.won), permitted, self._pause())
-        self._look_again(lane, {keys[task] for task in written.blocked if permitted.refused[task] is None})
+        plan = lane.plan(places, read, room, self._clock.now())
+        began = clock.monotonic()
+        written = self._written(executor, plan.choice)
+        lane.begin(plan, written)
+        self._starting.start_permitted(written.won, began, plan.ends)
+        lane.learn(plan, written, self._pause())
         if written.won or written.blocked or len(lane.freed) < freed:
             return 0.0
-        if not chosen.tasks:
+        if not plan.choice.tasks:
             return self._pause()
         return random.uniform(0, AGAIN if written.passed else LOST)
-
-    def _split_expired(self, lane: Lane, found: Found) -> tuple[dict[ClaimedTask, Settlement], dict[ClaimedTask, str]]:
-        """Examine tasks that were read, before any permit is taken: some end without a run, the others have a key.
-
-        Return both, in the order in which to start them.
-        """
-        ends: dict[ClaimedTask, Settlement] = {}
-        keys: dict[ClaimedTask, str] = {}
-        now, tasks = self._clock.now(), [task for some in found.values() for task in some]
-        for task in sorted(tasks, key=lambda task: (-task.priority, claimable_at(task), task.id)):
-            end_or_key = _examined(lane, task, now, self._options.max_rescues)
-            if isinstance(end_or_key, Settlement):
-                ends[task] = end_or_key
-            else:
-                keys[task] = end_or_key
-        return ends, keys
 
     def _restock(self, lane: Lane) -> None:
         """Read tasks that are the next to get the slots of runs that end, if many do."""
         if (places := lane.to_stock(self.serves)) and self._capacity.expected_ends(lane.handler):
             found = read_places(self._alias, self._lease.executor, places, self._admission.rescues_below)
-            ends, keys = self._split_expired(lane, lane.without_passed(found))
+            ends, keys = lane.examine(lane.without_passed(found), self._clock.now())
             if not ends:  # which are noticed when a slot is free
                 self._fill(lane, list(keys))
 
@@ -328,7 +304,6 @@ class Lanes:
 
     def _written(self, executor: int, chosen: ClaimChoice) -> ClaimResult:
         won: set[ClaimedTask] = set()
-        began = clock.monotonic()
         try:
             with self._held.claiming.lanes:
                 if clock.monotonic() >= self._lease.claims_until:  # permits may be free because this executor stops
@@ -336,7 +311,6 @@ class Lanes:
                 written = claim_chosen(self._alias, executor, chosen)
                 self._held.add(written.won, is_limited=True)
             won.update(written.won)
-            announcing.claimed(written.won, began)
         except BaseException:
             self._unanswered.note_lost()
             self._capacity.plain.wake.set()
@@ -350,41 +324,8 @@ class Lanes:
         """Return the seconds until another look for permits that other executors hold."""
         return self._options.poll_interval * random.uniform(0.5, 1.0)
 
-    def _end(self, ended: Iterable[tuple[ClaimedTask, Settlement]]) -> None:
-        for task, settlement in ended:
-            self._held.end([task.claim], [settlement])
-
-    def _start(self, lane: Lane, tasks: dict[ClaimedTask, str], permitted: PermitDecision) -> None:
-        lane.note_start(tasks, permitted.slots)
-        self.start(tasks)
-
-    def start(self, tasks: Iterable[ClaimedTask]) -> None:
-        """Hand tasks that were claimed with their permits to the threads. Thread-safe."""
-        self._queue.put_permitted(self._admission.admit(list(tasks)))
-
-    def _look_again(self, lane: Lane, keys: set[str]) -> None:
-        """Check whether the keys of tasks that have just been blocked have a free slot by now.
-
-        The executor whose run ended may have looked for blocked tasks before these were blocked.
-        """
-        for key in lane.permits.with_free_slots(keys):
-            lane.free(key)
-
 
 def _rank(level: tuple[Lane, int]) -> tuple[Kind, int]:
     """Return the kind of room, and the priority: lanes with the same rank take turns."""
     lane, priority = level
     return kind_of(lane.handler), priority
-
-
-def _examined(lane: Lane, task: ClaimedTask, now: datetime, max_rescues: int) -> Settlement | str:
-    # Whatever a project's code raises, SystemExit too: the executor's thread, and the tasks of other codes, continue.
-    try:
-        if late := refusal(task, lane.handler, now):
-            return late
-        try:
-            return lane.permits.key_of(task)
-        except BaseException as error:
-            return failed(task, lane.handler, raised(error), now, now, max_rescues)
-    except BaseException as error:  # by an attribute of the handler
-        return rescue_settlement(task, raised(error), now, max_rescues)

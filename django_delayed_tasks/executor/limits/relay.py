@@ -11,13 +11,13 @@ from typing import NamedTuple
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.limits.runs import InSlot
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.running.run import refusal
+from django_delayed_tasks.executor.starting import Starting
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -43,11 +43,7 @@ class HandOver(NamedTuple):
 
 
 class Relay:
-    """Hands slots on, and starts the next runs.
-
-    Attributes:
-        may_hand_on: set by the settler when it has settled runs without handing slots on.
-    """
+    """Hands slots on, and starts the next runs; after an error it rests until :meth:`resume`."""
 
     def __init__(
         self,
@@ -55,6 +51,7 @@ class Relay:
         lease: Lease,
         held: Held,
         lanes: Lanes,
+        starting: Starting,
         unanswered: UnansweredClaims,
         database_clock: clock.DatabaseClock,
     ) -> None:
@@ -64,8 +61,9 @@ class Relay:
         self._held = held
         self._capacity = held.capacity
         self._lanes = lanes
+        self._starting = starting
         self._clock = database_clock
-        self.may_hand_on = True
+        self._may_hand_on = True
 
     def hand_on(self, batch: list[Settlement]) -> SettleResult | None:
         """Settle in one transaction, without rows that stay locked for longer than a second; hand the slots on.
@@ -73,17 +71,21 @@ class Relay:
         Return None if there is no slot to hand on, or anything goes wrong with that: the runs are yet to be settled.
         """
         try:
-            may_claim = self.may_hand_on and clock.monotonic() < self._lease.claims_until
+            may_claim = self._may_hand_on and clock.monotonic() < self._lease.claims_until
             if may_claim and (hand_overs := self._hand_overs(batch)):
                 return self._hand_on(batch, hand_overs)
         except Outpaced:
             pass
         except BaseException as error:  # of the database, of a handler's attributes: the runs have had their effects
             logger.warning("slots were not handed on: %s", error, exc_info=error)
-            self.may_hand_on = False
+            self._may_hand_on = False
             self._unanswered.note_lost()
             self._capacity.plain.wake.set()
         return None
+
+    def resume(self) -> None:
+        """Hand slots on again, since runs were settled without that."""
+        self._may_hand_on = True
 
     def _hand_overs(self, batch: list[Settlement]) -> list[HandOver]:
         found: list[HandOver] = []
@@ -145,8 +147,7 @@ class Relay:
         try:
             for hand_over in hand_overs:
                 hand_over.lane.runs.hand_on(hand_over.before, hand_over.after.claim, hand_over.in_slot)
-            announcing.claimed(tasks, began)
-            self._lanes.start(tasks)
+            self._starting.start_permitted(tasks, began)
         except BaseException:  # what was written is committed: the settler must not write it again
             logger.exception("starting %d %s failed; releasing them", len(tasks), plural(len(tasks), "task"))
             self._held.release(tasks)

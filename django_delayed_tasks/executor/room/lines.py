@@ -66,9 +66,10 @@ class Lines:
                 self._lanes.setdefault(batch[0].biz_code, deque()).append(waiting)
                 self.permitted += 1
                 return
-            while self._urgent and _priority(self._urgent[-1]) <= _priority(waiting):
-                self._urgent.pop()
-            self._urgent.append(waiting)
+            urgent, priority = self._urgent, batch[0].priority
+            while urgent and _priority(urgent[-1]) <= priority:
+                urgent.pop()
+            urgent.append(waiting)
             self._plain.append(waiting)
 
     def take(self) -> Batch:

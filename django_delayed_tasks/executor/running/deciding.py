@@ -25,7 +25,7 @@ from django_delayed_tasks.store.claiming.claimed_task import (
     recurs,
     run_extra,
 )
-from django_delayed_tasks.store.settling.settlement import Settlement, cut_off
+from django_delayed_tasks.store.settling.settlement import Settlement, cut_off, done
 from django_delayed_tasks.store.validation import MAX_MESSAGE, storable, valid_json, valid_when
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.redaction import shown
@@ -124,10 +124,7 @@ def _settlement(
 ) -> Settlement:
     finished = max(started, finished)  # the clock may have been set back between the two
     if result is None and not recurs(task) and not task.once:
-        keep = keeps(handler, RunOutcome.DONE)
-        return Settlement(
-            task.claim, RunOutcome.DONE, NextState.GONE, started, finished, keep=keep, keep_data=handler.keep_data
-        )
+        return done(task.claim, started, finished, keeps(handler, RunOutcome.DONE), handler.keep_data)
     if (cut := _cut_off(task, result)) is not None:
         keep, stood_for = keeps(handler, RunOutcome.LOST), task.when if recurs(task) else None
         return cut._replace(started=started, finished=finished, keep=keep, stood_for=stood_for)

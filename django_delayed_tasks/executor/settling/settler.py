@@ -50,16 +50,13 @@ cause: it may exceed the server's ``max_allowed_packet``, which ends the connect
 
 
 class HandsOn(Protocol):
-    """The part that hands slots on, in the settler's thread.
-
-    Attributes:
-        may_hand_on: set when runs were settled without it: it hands on nothing between an error and that.
-    """
-
-    may_hand_on: bool
+    """The part that hands slots on, in the settler's thread."""
 
     def hand_on(self, batch: list[Settlement]) -> SettleResult | None:
         """Settle, and claim the next tasks for the slots, in one transaction; None if nothing is to be handed on."""
+
+    def resume(self) -> None:
+        """Hand slots on again after an error, since runs were settled without that."""
 
 
 class _Names(tuple[Any, ...]):
@@ -173,7 +170,7 @@ class Settler(Loop):
         if self._held.limited and (ended := self._relay.hand_on(batch)):
             return ended
         ended = settle(self._alias, batch, Wait.A_SECOND)
-        self._relay.may_hand_on = True
+        self._relay.resume()
         return ended
 
     def _note_ends(self, batch: list[Settlement], ended: SettleResult) -> None:

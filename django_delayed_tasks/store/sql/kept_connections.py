@@ -127,20 +127,17 @@ class OfThread:
 
     Attributes:
         connection: the one to ``alias``.
+        wrappers: how many wrappers of statements it has before calls of the project's code.
         losses: the number of lost connections in this process when these were last looked at.
     """
 
     def __init__(self, alias: str) -> None:
         self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
-        self._wrappers = 0
+        self.wrappers = 0
         self._all = keep()
         self.alias = alias
         self.connection = connections[alias]
         self.losses = losses
-
-    def lend(self) -> None:
-        """Note, before calls of the project's code, which wrappers of statements its connection was opened with."""
-        self._wrappers = len(self.connection.execute_wrappers)
 
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
@@ -161,7 +158,7 @@ class OfThread:
         """
         _set_running_loop(None)  # one that Playwright has left would keep Django from using connections here
         for connection in self._all:
-            wrappers = self._wrappers if connection is self.connection else 0
+            wrappers = self.wrappers if connection is self.connection else 0
             if connection.queries_log:  # with DEBUG; a web process forgets them at each request
                 connection.queries_log.clear()
             if not is_as_new(connection, wrappers):
@@ -245,9 +242,6 @@ def _prepare_nothing(connection: BaseDatabaseWrapper) -> None:
 class OfOthers:
     """Stands for the connections of a thread that is not this package's: they are left alone."""
 
-    def lend(self) -> None:
-        """See :meth:`OfThread.lend`."""
-
     def tidy(self, who: object = "a handler") -> None:
         """See :meth:`OfThread.tidy`."""
 
@@ -264,8 +258,16 @@ _of_others = OfOthers()
 
 
 def own() -> OfThread | OfOthers:
-    """Return the connections of this thread, by which they are lent to a project's code and looked at afterwards."""
+    """Return the connections of this thread, to look at them after a call of a project's code."""
     return _of_thread.get(get_ident(), _of_others)
+
+
+def lend() -> OfThread | OfOthers:
+    """Return the same before calls of a project's code; note which wrappers of statements one was opened with."""
+    if (found := _of_thread.get(get_ident())) is None:
+        return _of_others
+    found.wrappers = len(found.connection.execute_wrappers)
+    return found
 
 
 def _renew(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:

@@ -11,10 +11,11 @@ from tests.executor.failure_reports import Told
 class NoRelay:
     """Hands no slots on."""
 
-    may_hand_on = True
-
     def hand_on(self, batch: list[Settlement]) -> SettleResult | None:
         return None
+
+    def resume(self) -> None:
+        pass
 
 
 def settle_all(held: Held, settlements: list[Settlement], failures: FailureReports | None = None) -> None:
