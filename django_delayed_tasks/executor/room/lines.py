@@ -93,9 +93,10 @@ class Lines:
     def _next(self) -> str:
         first = {line: waiting[0] for line, waiting in self._lanes.items() if waiting}
         priority = {line: _priority(waiting) for line, waiting in first.items()}
+        before = min((waiting[0] for waiting in first.values()), default=inf)  # what is later overtakes none of them
         with suppress(IndexError):  # threads take from this line without the lock
             first[PLAIN] = self._plain[0]
-            priority[PLAIN] = self._priority_of_plain(first[PLAIN])
+            priority[PLAIN] = self._priority_of_plain(first[PLAIN], before)
         if not first:
             raise IndexError
         lowest, may_start = inf, []
@@ -106,10 +107,11 @@ class Lines:
                 lowest = min(lowest, priority[line])
         return min(may_start, key=lambda line: (-priority[line], *self._place(line, priority[line])))
 
-    def _priority_of_plain(self, first: Waiting) -> int:
+    def _priority_of_plain(self, first: Waiting, before: float) -> int:
+        """Return the priority of the most urgent task without permits that was queued ``before`` that number."""
         while self._urgent and self._urgent[0][0] < first[0]:
             self._urgent.popleft()  # a thread has taken it
-        return _priority(self._urgent[0] if self._urgent else first)
+        return max(_priority(waiting) for waiting in (first, *self._urgent) if waiting is first or waiting[0] < before)
 
     def _place(self, line: str, priority: int) -> tuple[bool, int, bool]:
         """Return the place of a line among equals."""

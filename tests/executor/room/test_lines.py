@@ -42,7 +42,7 @@ def test_each_code_has_a_line_of_its_own() -> None:
 
 def test_a_higher_priority_comes_first_in_all_of_them() -> None:
     assert taken(lines_of(("", 0), ("", 0), ("a", 1), ("a", 0))) == [2, 0, 3, 1]
-    assert taken(lines_of(("", 0), ("", 0), ("a", 0), ("a", 1), ("", 2))) == [0, 1, 2, 3, 4]
+    assert taken(lines_of(("", 0), ("", 0), ("a", 0), ("a", 1), ("", 2))) == [2, 3, 0, 1, 4]
 
 
 def test_a_line_is_as_urgent_as_the_most_urgent_task_in_it() -> None:
