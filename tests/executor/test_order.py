@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from threading import Barrier
+from threading import Event
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from django_delayed_tasks import TaskHandler, register_task_handler
 from django_delayed_tasks.api import add_tasks
 from django_delayed_tasks.models import Task
-from tests.executor.parts import drain, executing, handler_of
+from tests.executor.parts import drain, executing
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.per_database, pytest.mark.django_db(transaction=True)]
@@ -20,7 +20,6 @@ WORK = 0.02
 """Seconds that a run takes."""
 LOW, HIGH = 2000, 10
 LIMITED = {"max_concurrent": 10}
-ROWS = [("a", 0), ("a", 10), ("b", 5)]
 KINDS: dict[str, dict[str, Any]] = {"plain": {}, "limited": LIMITED}
 
 
@@ -83,19 +82,50 @@ def test_equal_priorities_take_turns(starts: Starts, is_async: bool) -> None:
         assert max(found.values()) < 2 * min(found[code] for code in kinds), found
 
 
-def test_a_code_with_two_priorities_comes_first_with_the_higher_one_only() -> None:
-    """What has the lower one waits for the other code, although there is room for both when they are claimed."""
+TWO_PRIORITIES = [("a", 0), ("a", 10), ("b", 5)]
+URGENT_AND_BACKLOG = [("a", 10), *[("a", 0)] * 5, *[("b", 0)] * 5]
+FEW_AND_BACKLOG = [*[("a", 5)] * 3, ("b", 5), *[("c", 0)] * 5]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["threads", "loop"])
+@pytest.mark.parametrize(
+    ("rows", "first"),
+    [
+        (TWO_PRIORITIES, [("a", 10), ("b", 5)]),
+        (URGENT_AND_BACKLOG, [("a", 10), ("a", 0), ("b", 0), ("b", 0)]),
+        (FEW_AND_BACKLOG, [("a", 5), ("a", 5), ("a", 5), ("b", 5)]),
+    ],
+    ids=["two priorities", "equals of a backlog", "what another one leaves"],
+)
+def test_codes_share_the_room_by_priority(
+    rows: list[tuple[str, int]], first: list[tuple[str, int]], is_async: bool
+) -> None:
+    """Each priority of a code by itself: neither does a higher one lend its place to lower ones of its code, nor are
+    lower ones taken while an equal code has more.
+
+    Nothing ends until as many runs have begun as there is room for.
+    """
     started: list[tuple[str, int]] = []
-    both = Barrier(2)
+    has_started_first = Event()
 
-    def handle(task: Task) -> None:
+    def begin(task: Task) -> bool:
         started.append((task.biz_code, task.priority))
-        if task.priority:
-            both.wait(timeout=10)
+        if len(started) == len(first):
+            has_started_first.set()
+        return len(started) <= len(first)
 
-    for code in ("a", "b"):
-        handler_of(handle, code, **LIMITED)
-    add_tasks(Task(biz_code=code, biz_num=f"{priority}", priority=priority) for code, priority in ROWS)
-    drain(threads=2)
-    assert set(started[:2]) == {("a", 10), ("b", 5)}
-    assert started[2:] == [("a", 0)]
+    def handle(handler: TaskHandler, task: Task) -> None:
+        if begin(task):
+            has_started_first.wait(timeout=10)
+
+    async def ahandle(handler: TaskHandler, task: Task) -> None:
+        if begin(task):
+            await asyncio.to_thread(has_started_first.wait, 10)
+
+    for code in "abc":
+        body = {"biz_code": code, "handle": ahandle if is_async else handle, **LIMITED}
+        register_task_handler(type("Noting", (TaskHandler,), body)())
+    add_tasks(Task(biz_code=code, biz_num=str(n), priority=priority) for n, (code, priority) in enumerate(rows))
+    drain(threads=len(first), async_concurrency=len(first))
+    assert sorted(started[: len(first)]) == sorted(first)
+    assert len(started) == len(rows)

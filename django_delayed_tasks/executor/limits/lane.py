@@ -250,14 +250,9 @@ class Lane:
         return started < asked or asked < (self.handler.max_concurrent or asked + 1)
 
     @property
-    def places(self) -> list[Place]:
-        """The places that may have tasks to claim."""
-        return [*self.open, *self.freed]
-
-    @property
-    def priority(self) -> int:
-        """The highest priority of these places."""
-        return max(place.priority for place in self.places)
+    def priorities(self) -> set[int]:
+        """The priorities of the places that may have tasks to claim."""
+        return {place.priority for place in (*self.open, *self.freed)}
 
     def seconds_until_permits(self) -> float:
         """Return the seconds until there may be permits for any task."""

@@ -1,7 +1,6 @@
 """Claims tasks of limited handlers (``max_concurrent``, ``rate``, ``pool``): each with its permits, or not at all."""
 
 import random
-from collections import Counter
 from datetime import timedelta
 from math import inf
 from typing import Final
@@ -35,7 +34,7 @@ LOST: Final = 0.2
 MAX_IDLE: Final = 1.0
 """Seconds at most until those that claim ask again whether the lease has been renewed: nothing wakes them for that."""
 TURNS: Final = 8
-"""Claims of one code in a row, where no other one of its priority has due tasks."""
+"""Claims of one code in a row, until the agenda and the ends of runs are looked at again."""
 SEARCH_EVERY: Final = 2.5
 """Seconds between two searches for blocked tasks whose executor died before it could claim the next task of their key.
 Places that two searches in a row find unchanged are read. Slow searches take a hundredth of the time."""
@@ -218,52 +217,59 @@ class Lanes:
     def _serve_in_turn(self, due: list[Lane]) -> list[float]:
         """Claim tasks of codes that have some; return the seconds until each may have more, if nothing happens before.
 
-        The highest priority comes first, of each code, and codes of equal priority share the room that there is.
+        Threads and the event loop are room of two kinds, so that neither waits for the other.
         """
-        waits = {lane: lane.seconds_until_permits() for lane in due}
-        seconds = [wait for wait in waits.values() if wait]
-        levels = {lane: lane.priority for lane in due if not waits[lane]}
-        equals = Counter(map(_rank, levels.items()))
-        left = equals.copy()
-        while levels:
-            level = lane, priority = min(levels.items(), key=lambda level: (-level[1], level[0].served_at))
-            del levels[lane]
-            rank, floor = _rank(level), max(levels.values(), default=-inf)
-            others = self._claimant.sharers(Demand(*rank))
-            turns = 1 if equals[rank] + others > 1 else TURNS
-            seconds.append(self._serve(lane, floor, left[rank] + others, turns))
-            left[rank] -= 1
-            if lower := [place.priority for place in lane.places if place.priority < min(priority, floor)]:
-                levels[lane] = max(lower)
-                equals[_rank((lane, max(lower)))] += 1
-                left[_rank((lane, max(lower)))] += 1
+        seconds = [wait for lane in due if (wait := lane.seconds_until_permits())]
+        ready = [lane for lane in due if not lane.seconds_until_permits()]
+        for kind in Kind:
+            seconds += self._serve_by_priority(kind, [lane for lane in ready if kind_of(lane.handler) is kind])
         return seconds
 
-    def _serve(self, lane: Lane, floor: float, sharers: int, turns: int) -> float:
-        """Claim tasks of one code, of priority ``floor`` or higher, up to ``turns`` times, in its share of the room.
+    def _serve_by_priority(self, kind: Kind, lanes: list[Lane]) -> list[float]:
+        """Claim the tasks of the highest priority first; lower ones have what these leave of the room."""
+        levels: dict[int, list[Lane]] = {}
+        for lane in lanes:
+            for priority in lane.priorities:
+                levels.setdefault(priority, []).append(lane)
+        seconds: list[float] = []
+        for priority in sorted(levels, reverse=True):
+            seconds += self._share(Demand(kind, priority), levels[priority])
+            if 0.0 in seconds:
+                break
+        return seconds
 
-        Return the seconds as for all of them.
-        """
+    def _share(self, demand: Demand, lanes: list[Lane]) -> list[float]:
+        """Let codes of equal priority share the room in turn, again and again while one of them may have more."""
+        seconds: list[float] = []
+        for _ in range(TURNS):
+            in_turn = sorted(lanes, key=lambda lane: lane.served_at)
+            sharers = range(len(lanes) + self._claimant.sharers(demand), 0, -1)
+            pauses = [self._serve(lane, demand.priority, count) for lane, count in zip(in_turn, sharers, strict=False)]
+            seconds += filter(None, pauses)
+            lanes = [lane for lane, pause in zip(in_turn, pauses, strict=True) if not pause]
+            if not lanes:
+                return seconds
+        return [*seconds, 0.0]
+
+    def _serve(self, lane: Lane, priority: int, sharers: int) -> float:
+        """Claim tasks of one code and priority, in its share of the room; return the seconds as for all of them."""
 
         def serves(place: Place) -> bool:
-            return place.priority >= floor and self.serves(place)
+            return place.priority == priority and self.serves(place)
 
-        for _ in range(turns):  # then it is the turn of other codes
-            room = -(-self._capacity.room_for(lane.handler) // sharers)
-            seconds = lane.seconds_until_permits()
-            places = lane.to_read(room, serves) if room > 0 and not seconds else {}
-            if not places:
-                return seconds or MAX_IDLE
-            began = clock.monotonic()
-            try:
-                pause = self._claim(lane, places, room)
-            except Outpaced:
-                lane.note_outpaced()
-                return random.uniform(0, AGAIN)
-            self._capacity.note_claim(clock.monotonic() - began)
-            if pause:
-                return max(pause, lane.seconds_until_permits())
-        return 0.0
+        room = -(-self._capacity.room_for(lane.handler) // sharers)
+        seconds = lane.seconds_until_permits()
+        places = lane.to_read(room, serves) if room > 0 and not seconds else {}
+        if not places:
+            return seconds or MAX_IDLE
+        began = clock.monotonic()
+        try:
+            pause = self._claim(lane, places, room)
+        except Outpaced:
+            lane.note_outpaced()
+            return random.uniform(0, AGAIN)
+        self._capacity.note_claim(clock.monotonic() - began)
+        return max(pause, lane.seconds_until_permits()) if pause else 0.0
 
     def _claim(self, lane: Lane, places: dict[Place, int], room: int) -> float:
         """Claim tasks of these places with their permits, and block those without.
@@ -323,9 +329,3 @@ class Lanes:
     def _pause(self) -> float:
         """Return the seconds until another look for permits that other executors hold."""
         return self._options.poll_interval * random.uniform(0.5, 1.0)
-
-
-def _rank(level: tuple[Lane, int]) -> tuple[Kind, int]:
-    """Return the kind of room, and the priority: lanes with the same rank take turns."""
-    lane, priority = level
-    return kind_of(lane.handler), priority
