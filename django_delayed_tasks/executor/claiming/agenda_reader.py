@@ -12,9 +12,8 @@ from datetime import datetime, timedelta
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.claiming.lookahead import Lookahead
-from django_delayed_tasks.executor.room.claimant import FRESH
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
+from django_delayed_tasks.store.claiming.agenda import FRESH, Agenda, Level, read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, finds_other_levels, look
 from django_delayed_tasks.store.claiming.request import MARGIN, watermark
 from django_delayed_tasks.store.sql.dialects import LevelKey

@@ -16,11 +16,11 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.room.capacity import kind_of
-from django_delayed_tasks.executor.room.claimant import FRESH, Demand, Kind
+from django_delayed_tasks.executor.room.claimant import Demand, Kind
 from django_delayed_tasks.executor.starting import Starting
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import find, find_function
-from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_levels
+from django_delayed_tasks.store.claiming.agenda import FRESH, Agenda, Level, blocked_levels
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import ClaimChoice, ClaimResult, Place, claim_chosen, read_places

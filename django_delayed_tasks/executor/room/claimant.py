@@ -12,14 +12,6 @@ GRACE: Final = 5.0
 its connection may hang."""
 
 
-FRESH: Final = 0.05
-"""Seconds for which an agenda counts as current; after that, tasks of other levels may have become due.
-
-Each agenda is claimed from at least once, however old it is: with very many levels, reading it takes longer than this.
-A place from which nothing could be claimed holds up no other task for as long.
-"""
-
-
 class Kind(Enum):
     """The kind of room that a run takes."""
 

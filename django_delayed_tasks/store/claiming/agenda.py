@@ -21,6 +21,13 @@ from django_delayed_tasks.store.sql.dialects import Dialect, LevelKey, dialect_o
 from django_delayed_tasks.store.sql.lanes import BLOCKED, is_limited
 from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
 
+FRESH: Final = 0.05
+"""Seconds for which an agenda counts as current; after that, tasks of other levels may have become due.
+
+Each agenda is claimed from at least once, however old it is: with very many levels, reading it takes longer than this.
+A place from which nothing could be claimed holds up no other task for as long.
+"""
+
 
 class Level(NamedTuple):
     """Tasks of one lane, queue and priority, with the earliest moment at which one of them may be claimed."""

@@ -293,14 +293,14 @@ def load(alias: str, claim: Claim) -> ClaimedTask | None:
     """Return the task of a claim as it is now; None if the claim is not held."""
     connection = connections[alias]
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {read_as(dialect_of(connection))} FROM {TASK} WHERE {fence([claim])}")
+        cursor.execute(f"SELECT {returned(dialect_of(connection))} FROM {TASK} WHERE {fence([claim])}")
         row = cursor.fetchone()
     return claimed(row, dialect_of(connection), claim.executor or 0) if row else None
 
 
-def read_as(dialect: Dialect, columns: Sequence[str] = COLUMNS) -> str:
+def returned(dialect: Dialect, columns: Sequence[str] = COLUMNS) -> str:
     """Return the expressions by which a statement returns these columns."""
-    return ", ".join([dialect.read_moment(column) if column in _MOMENTS else column for column in columns])
+    return ", ".join([dialect.returned_moment(column) if column in _MOMENTS else column for column in columns])
 
 
 def claimed_in_order(rows: Iterable[tuple[Any, ...]], dialect: Dialect, executor: int) -> list[ClaimedTask]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from django_delayed_tasks.store.claiming.claimed_task import COLUMNS, ClaimedTask, read_as
+from django_delayed_tasks.store.claiming.claimed_task import COLUMNS, ClaimedTask, returned
 from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.fences import MAX_VERSION, unchanged
 from django_delayed_tasks.store.sql.tables import RUNNING
@@ -85,7 +85,7 @@ def candidates(
     if share:
         conditions.append(share)
     sql = (
-        f"SELECT {read_as(dialect, columns)} FROM {table} WHERE {' AND '.join(conditions)}"
+        f"SELECT {returned(dialect, columns)} FROM {table} WHERE {' AND '.join(conditions)}"
         f" ORDER BY {', '.join([f'{column} {direction}' for column in order])}"
         f" LIMIT {request.limit:d}"
     )

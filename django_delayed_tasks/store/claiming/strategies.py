@@ -12,7 +12,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.claiming import compare_and_set
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimed_in_order, read_as
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimed_in_order, returned
 from django_delayed_tasks.store.claiming.request import ClaimRequest, candidates, taking
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.tables import TASK
@@ -69,7 +69,7 @@ def _claim(
     dialect: Dialect, request: ClaimRequest, are_due: str, parameters: list[Any]
 ) -> Callable[[CursorWrapper], list[ClaimedTask]]:
     """Return a function that claims rows and returns their tasks; ``are_due`` is the condition on the id, as SQL."""
-    sql = f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id {are_due} RETURNING {read_as(dialect)}"
+    sql = f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id {are_due} RETURNING {returned(dialect)}"
 
     def write(cursor: CursorWrapper) -> list[ClaimedTask]:
         cursor.execute(sql, parameters)

@@ -8,8 +8,8 @@ from django.db import connection
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
-from django_delayed_tasks.executor.room.claimant import FRESH
 from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.claiming.agenda import FRESH
 from tests.executor.parts import Bench, add, handler_of
 
 pytestmark = pytest.mark.django_db

@@ -8,8 +8,8 @@ import pytest
 
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.executor.claiming.agenda_reader import MAX_PAUSE_BUSY
-from django_delayed_tasks.executor.room.claimant import FRESH
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.store.claiming.agenda import FRESH
 from tests.executor.parts import Bench, add, handler_of
 
 pytestmark = pytest.mark.django_db

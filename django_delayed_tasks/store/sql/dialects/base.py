@@ -424,7 +424,7 @@ class Dialect:
         """Return the end of an INSERT that updates an existing row of the same ``identity`` (columns) instead."""
         return f" ON CONFLICT ({identity}) DO UPDATE SET {assignments}"
 
-    def read_moment(self, column: str) -> str:
+    def returned_moment(self, column: str) -> str:
         """Return the expression by which rows return a moment for :meth:`to_datetime`; its values sort like moments."""
         return column
 

@@ -130,7 +130,7 @@ class MySQL(Dialect):
     def same(self, one: str, other: str) -> str:
         return f"{one} <=> {other}"
 
-    def read_moment(self, column: str) -> str:
+    def returned_moment(self, column: str) -> str:
         return f"CAST({column} AS CHAR)"  # mysqlclient makes a datetime in Python, ten times slower
 
     def has_lost_transaction(self, error: DatabaseError) -> bool:

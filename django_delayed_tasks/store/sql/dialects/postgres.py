@@ -79,7 +79,7 @@ class PostgreSQL(Dialect):
         encoding = self.connection.connection.info.parameter_status("server_encoding")
         return encoding in ("UTF8", "SQL_ASCII", None)  # which a pooler may not tell
 
-    def read_moment(self, column: str) -> str:
+    def returned_moment(self, column: str) -> str:
         return f"({column} AT TIME ZONE 'UTC')::text"  # Django makes a datetime in Python; texts in UTC have its order
 
     def is_in_transaction(self) -> bool | None:
