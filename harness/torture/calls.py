@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from threading import Event, Lock
 from typing import Any
 
-from django.db import DatabaseError, InterfaceError, connection, transaction
+from django.db import DatabaseError, InterfaceError, connection, connections, transaction
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
@@ -134,7 +134,7 @@ class Caller:
                 # Also an IntegrityError: the first try's COMMIT has arrived after all, and is found next time.
                 lost = True
                 discard_unusable(
-                    "default"
+                    connections["default"]
                 )  # a session that a failover has made read-only, which a pool would lend again
                 connection.close()
                 if self._stop.wait(pause):

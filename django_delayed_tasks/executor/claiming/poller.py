@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from threading import Event
 
-from django.db import Error
+from django.db import Error, connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.admission import Admission
@@ -256,7 +256,7 @@ class Poller:
         except Error:
             # The tasks that are already claimed must not be lost.
             logger.warning("claiming more of %s failed", tasks[0].biz_code, exc_info=True)
-            kept_connections.discard_unusable(self._options.database)
+            kept_connections.discard_unusable(connections[self._options.database])
             return []
 
     def _until_due(self) -> float:

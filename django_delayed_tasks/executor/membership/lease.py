@@ -201,7 +201,7 @@ class Heartbeat:
             logger.warning("heartbeat failed: %s", error)
             give_up_connection(self._alias, error)
             is_new = connections[self._alias].connection is None
-            self._lease.note_failure(is_new and access_to(self._alias) is Access.READ)
+            self._lease.note_failure(is_new and access_to(connections[self._alias]) is Access.READ)
         return False
 
 

@@ -1,6 +1,7 @@
 """The lines in which claimed tasks wait for a thread: one for those without permits, and one for each limited code."""
 
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from math import inf
@@ -58,19 +59,37 @@ class Lines:
         """Return whether a task of this code waits with permits."""
         return bool(self._lanes.get(code))
 
-    def add(self, batch: Batch, is_permitted: bool) -> None:
-        """Let a batch wait; ``is_permitted``: its task has permits."""
-        waiting = next(self._numbers), batch
+    def add(self, batches: Sequence[Batch], are_permitted: bool) -> None:
+        """Let batches wait; ``are_permitted``: their tasks have permits."""
         with self._lock:
-            if is_permitted:
-                self._lanes.setdefault(batch[0].biz_code, deque()).append(waiting)
-                self.permitted += 1
-                return
-            urgent, priority = self._urgent, batch[0].priority
+            waiting = [(next(self._numbers), batch) for batch in batches]
+            if are_permitted:
+                for one in waiting:
+                    self._lanes.setdefault(one[1][0].biz_code, deque()).append(one)
+                self.permitted += len(waiting)
+            else:
+                self._add_urgent(waiting)
+                self._plain.extend(waiting)
+
+    def _add_urgent(self, waiting: list[Waiting]) -> None:
+        urgent = self._urgent
+        if urgent:
+            self._forget_taken(self._first_plain())
+        for one in waiting:
+            priority = _priority(one)
             while urgent and _priority(urgent[-1]) <= priority:
                 urgent.pop()
-            urgent.append(waiting)
-            self._plain.append(waiting)
+            urgent.append(one)
+
+    def _first_plain(self) -> Waiting | None:
+        with suppress(IndexError):  # threads take from this line without the lock
+            return self._plain[0]
+        return None
+
+    def _forget_taken(self, first: Waiting | None) -> None:
+        """Forget the urgent ones that were taken: ``first`` is the first one that waits."""
+        while self._urgent and (first is None or self._urgent[0][0] < first[0]):
+            self._urgent.popleft()
 
     def take(self) -> Batch:
         """Remove and return the batch whose turn it is; there must be one for each thread that calls this."""
@@ -94,9 +113,9 @@ class Lines:
         first = {line: waiting[0] for line, waiting in self._lanes.items() if waiting}
         priority = {line: _priority(waiting) for line, waiting in first.items()}
         before = min((waiting[0] for waiting in first.values()), default=inf)  # what is later overtakes none of them
-        with suppress(IndexError):  # threads take from this line without the lock
-            first[PLAIN] = self._plain[0]
-            priority[PLAIN] = self._priority_of_plain(first[PLAIN], before)
+        if plain := self._first_plain():
+            first[PLAIN] = plain
+            priority[PLAIN] = self._priority_of_plain(plain, before)
         if not first:
             raise IndexError
         lowest, may_start = inf, []
@@ -109,8 +128,7 @@ class Lines:
 
     def _priority_of_plain(self, first: Waiting, before: float) -> int:
         """Return the priority of the most urgent task without permits that was queued ``before`` that number."""
-        while self._urgent and self._urgent[0][0] < first[0]:
-            self._urgent.popleft()  # a thread has taken it
+        self._forget_taken(first)
         return max(_priority(waiting) for waiting in (first, *self._urgent) if waiting is first or waiting[0] < before)
 
     def _place(self, line: str, priority: int) -> tuple[bool, int, bool]:

@@ -66,28 +66,35 @@ class RunQueue:
 
     def put_permitted(self, tasks: Iterable[ClaimedTask]) -> None:
         """Like :meth:`put`, for tasks that hold permits."""
-        self._put(([task] for task in tasks), are_permitted=True)
+        self._put([[task] for task in tasks], are_permitted=True)
 
     def put_alone(self, tasks: Batch) -> None:
         """Queue the tasks of a batch whose call raised, to be run one by one."""
         self._broken.note(tasks)
         self._capacity.leave_batch(task.claim for task in tasks)
-        self._put([task] for task in tasks)
+        self._put([[task] for task in tasks])
 
-    def _put(self, batches: Iterable[Batch], are_permitted: bool = False) -> None:
+    def _put(self, batches: Sequence[Batch], are_permitted: bool = False) -> None:
         with self._lock:
             if not self.closed.is_set():
-                codes = registry.async_codes
-                for batch in batches:
-                    if codes and batch[0].biz_code in codes:
-                        self._capacity.await_batch([task.claim for task in batch])
-                        self._awaited.put(batch)
-                    else:
-                        self._lines.add(batch, are_permitted)
-                        self._tickets.put(True)
+                here = self._without_awaited(batches) if registry.async_codes else batches
+                self._lines.add(here, are_permitted)
+                for _ in here:
+                    self._tickets.put(True)
                 return
         for batch in batches:
             self._held.release(batch)
+
+    def _without_awaited(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Let the event loop run the batches of async handlers; return the others."""
+        here: list[Batch] = []
+        for batch in batches:
+            if batch[0].biz_code in registry.async_codes:
+                self._capacity.await_batch([task.claim for task in batch])
+                self._awaited.put(batch)
+            else:
+                here.append(batch)
+        return here
 
     def get(self) -> CurrentRun | None:
         """Wait for the next batch and return its run; None tells the calling thread to end."""

@@ -11,7 +11,7 @@ from queue import Empty
 from threading import TIMEOUT_MAX
 from typing import Any, Protocol
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTrigger
@@ -155,7 +155,7 @@ class Settler(Loop):
             ended = self.write(batch)
         except Exception as error:
             has_broken = kept_connections.has_broken(self._alias, used) and not is_transient(error)
-            is_away = has_broken and access_to(self._alias) is not Access.WRITE
+            is_away = has_broken and access_to(connections[self._alias]) is not Access.WRITE
             self._breaks = self._breaks + 1 if has_broken and not is_away else 0
             if used is None or (self._breaks < MAX_BREAKS and _may_pass(error)):
                 raise
@@ -239,7 +239,7 @@ class Settler(Loop):
             ended = self.write([visible])
             self._note_ends([visible], ended)
         except Exception as second:
-            kept_connections.discard_unusable(self._alias)
+            kept_connections.discard_unusable(connections[self._alias])
             if _may_pass(second):
                 self._put_aside([visible])
             else:

@@ -9,7 +9,7 @@ from asyncio import _set_running_loop
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from enum import Enum
+from enum import IntEnum
 from threading import get_ident
 from typing import Any
 
@@ -141,13 +141,11 @@ class OfThread:
 
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
-        global losses
         others_were_lost = self.losses != losses
         if others_were_lost or was_idle:
             for connection in connections.all(initialized_only=True):
-                to_write = others_were_lost and connection is self.connection
-                is_lost = _discard_unusable(connection, to_write)
-                losses += is_lost and not others_were_lost  # all threads look because of one
+                needed = Access.WRITE if others_were_lost and connection is self.connection else Access.READ
+                discard_unusable(connection, needed, counts=not others_were_lost)  # all threads look because of one
             self.losses = losses
 
     def tidy(self, who: object = "a handler") -> None:
@@ -165,13 +163,12 @@ class OfThread:
                 self._put_right(connection, wrappers, who)
 
     def _put_right(self, connection: BaseDatabaseWrapper, wrappers: int, who: object) -> None:
-        global losses
         if is_in_transaction(connection):
             self._end_transaction(connection, who)
             return
         if connection.errors_occurred and len(connection.execute_wrappers) <= wrappers:  # not asked through the run's
-            to_write = connection is self.connection  # one to another database, as a replica, need not write
-            losses += _discard_unusable(connection, to_write)
+            # One to another database, as a replica, need not write.
+            discard_unusable(connection, Access.WRITE if connection is self.connection else Access.READ)
         if not is_as_new(connection, wrappers):
             self._replace(connection)
 
@@ -335,37 +332,48 @@ def is_in_transaction(connection: BaseDatabaseWrapper) -> bool | None:
         return False
 
 
-def discard_unusable(alias: str) -> bool:
-    """Close this thread's connection if it is open and no longer works; return whether it was closed."""
-    global losses
-    is_lost = _discard_unusable(connections[alias])
-    losses += is_lost
-    return is_lost
+class Access(IntEnum):
+    """The access to its database that a connection gives."""
+
+    NONE = 0
+    READ = 1
+    WRITE = 2
 
 
-def works(connection: BaseDatabaseWrapper, to_write: bool = True) -> bool:
-    """Return whether an open connection answers and accepts writes: all that may give one up after an error asks this.
+def access_to(connection: BaseDatabaseWrapper, up_to: Access = Access.WRITE) -> Access:
+    """Return the access that a connection of this thread gives, which is opened if need be; ask for no more than given.
 
-    A server that was demoted in a failover answers, but its sessions can write no more.
+    All that may give one up after an error asks this. A server that was demoted in a failover answers, but its sessions
+    can write no more.
     """
+    if connection.connection is None and failure_to_open(connection.alias):
+        return Access.NONE
     if not connection.in_atomic_block and is_in_transaction(connection) is not False:
-        return False
+        return Access.NONE
     if not connection.is_usable():
-        return False
+        return Access.NONE
+    if up_to < Access.WRITE:
+        return Access.READ
     try:
-        return not to_write or dialect_of(connection).accepts_writes()
+        return Access.WRITE if dialect_of(connection).accepts_writes() else Access.READ
     except NotImplementedError:  # another vendor, of a database that only handlers use
-        return True
+        return Access.WRITE
     except Error:
-        return False
+        return Access.NONE
 
 
-def _discard_unusable(connection: BaseDatabaseWrapper, to_write: bool = True) -> bool:
+def discard_unusable(connection: BaseDatabaseWrapper, needed: Access = Access.WRITE, counts: bool = True) -> bool:
+    """Close a connection of this thread if it is open and does not give the access ``needed``; return whether it was.
+
+    ``counts``: whether other threads are to look at theirs because of it.
+    """
+    global losses
     connection.errors_occurred = False
     with suppress(Exception):  # of a backend, or of a wrapper of statements
-        if connection.connection is None or works(connection, to_write):
+        if connection.connection is None or access_to(connection, needed) >= needed:
             return False
     _close(connection)
+    losses += counts
     return True
 
 
@@ -392,7 +400,7 @@ def has_broken(alias: str, used: Any) -> bool:
     """Return, after an error, whether the connection ``used`` no longer works; the next use opens a new one."""
     global losses  # if the rollback failed too, Django has closed the connection and may have opened a new one
     if connections[alias].connection is used:
-        return discard_unusable(alias)
+        return discard_unusable(connections[alias])
     losses += 1
     return True
 
@@ -405,24 +413,7 @@ def drop_broken(alias: str) -> bool:
     connection = connections[alias]
     if connection.connection is None:
         return True
-    return connection.autocommit and discard_unusable(alias)
-
-
-class Access(Enum):
-    """The access that a database gives a thread."""
-
-    NONE = "none"
-    READ = "read"
-    WRITE = "write"
-
-
-def access_to(alias: str) -> Access:
-    """Return the access that the database gives this thread now; open a connection if need be."""
-    if failure_to_open(alias):
-        return Access.NONE
-    if works(connections[alias]):
-        return Access.WRITE
-    return Access.READ if works(connections[alias], to_write=False) else Access.NONE
+    return connection.autocommit and discard_unusable(connection)
 
 
 def failure_to_open(alias: str) -> Exception | None:

@@ -185,8 +185,9 @@ def give_up_connection(alias: str, error: BaseException) -> None:
     There are other things than a lost connection that only a new one mends, such as a statement that was prepared
     before a table was changed.
     """
-    if not kept_connections.discard_unusable(alias) and isinstance(error, Error) and not is_transient(error):
-        kept_connections.close_one(connections[alias])
+    connection = connections[alias]
+    if not kept_connections.discard_unusable(connection) and isinstance(error, Error) and not is_transient(error):
+        kept_connections.close_one(connection)
 
 
 def before_next_try(connection: BaseDatabaseWrapper, error: Error, attempt: int) -> None:

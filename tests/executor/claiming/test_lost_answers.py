@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import DatabaseError, OperationalError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, connections, transaction
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
@@ -239,9 +239,9 @@ class TestEndOfATransaction:
             lose_connection()
             with pytest.raises(OperationalError):
                 atomically("default", lambda cursor: cursor.execute("SELECT 1"))
-            kept_connections.discard_unusable("default")
+            kept_connections.discard_unusable(connections["default"])
             atomically("default", lambda cursor: cursor.execute("SELECT 1"))
-            assert not kept_connections.discard_unusable("default")
+            assert not kept_connections.discard_unusable(connections["default"])
 
         in_thread(use)
 
@@ -283,8 +283,8 @@ def test_a_transaction_that_was_left_open_is_discarded() -> None:
 
     def leave_open() -> None:
         transaction.set_autocommit(False)
-        assert kept_connections.discard_unusable("default")
+        assert kept_connections.discard_unusable(connections["default"])
         assert transaction.get_autocommit()
-        assert not kept_connections.discard_unusable("default")
+        assert not kept_connections.discard_unusable(connections["default"])
 
     in_thread(leave_open)

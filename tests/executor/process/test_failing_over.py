@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, ClassVar
@@ -240,7 +241,8 @@ class TestSession:
         def lose() -> tuple[bool, bool]:
             connection.ensure_connection()
             make_read_only(connection)
-            return kept_connections.discard_unusable("default"), kept_connections.discard_unusable("default")
+            discard = partial(kept_connections.discard_unusable, connections["default"])
+            return discard(), discard()
 
         assert in_thread(lose) == (True, False)
 
@@ -249,7 +251,7 @@ class TestSession:
             with suppress(DatabaseError), connection.cursor() as cursor:
                 cursor.execute("SELECT no_such_column")
             session = connection.connection
-            return kept_connections.discard_unusable("default") or connection.connection is not session
+            return kept_connections.discard_unusable(connections["default"]) or connection.connection is not session
 
         assert in_thread(err) is False
 
@@ -260,9 +262,9 @@ class TestSession:
         def ask() -> tuple[bool, bool]:
             connection.ensure_connection()
             with connection.execute_wrapper(SplitReads()):
-                is_kept = kept_connections.works(connection)
+                is_kept = kept_connections.access_to(connection) is kept_connections.Access.WRITE
                 make_read_only(connection)
-                return is_kept, kept_connections.works(connection)
+                return is_kept, kept_connections.access_to(connection) is kept_connections.Access.WRITE
 
         assert in_thread(ask) == (True, False)
 
@@ -275,7 +277,7 @@ class TestSession:
                 cursor.execute("CREATE DATABASE test_ddt_dropped")
                 cursor.execute("USE test_ddt_dropped")
                 cursor.execute("DROP DATABASE test_ddt_dropped")
-            return kept_connections.discard_unusable("default")
+            return kept_connections.discard_unusable(connections["default"])
 
         assert in_thread(lose)
 
@@ -288,10 +290,10 @@ class TestSession:
             wrapper.settings_dict = {**wrapper.settings_dict, "NAME": tmp_path / "ours", "OPTIONS": {}}
             with wrapper.cursor() as cursor:
                 cursor.execute("CREATE TABLE t (x)")
-            before = kept_connections.works(wrapper)
+            before = kept_connections.access_to(wrapper) is kept_connections.Access.WRITE
             (tmp_path / "other").touch()
             (tmp_path / "other").replace(tmp_path / "ours")
-            after = kept_connections.works(wrapper)
+            after = kept_connections.access_to(wrapper) is kept_connections.Access.WRITE
             wrapper.close()
             return before, after
 
@@ -301,7 +303,7 @@ class TestSession:
     def test_that_waits_for_another_writer_is_kept(self) -> None:
         def is_kept() -> bool:
             connection.ensure_connection()
-            return kept_connections.works(connection)
+            return kept_connections.access_to(connection) is kept_connections.Access.WRITE
 
         with transaction.atomic():
             Executor.objects.create(name="effect", **EFFECT)

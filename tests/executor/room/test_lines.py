@@ -17,7 +17,7 @@ def lines_of(*waiting: tuple[str, int]) -> Lines:
     """Tasks that wait in this order, each with its code, "" for one without permits, and its priority."""
     lines = Lines(LIMITED)
     for number, (code, priority) in enumerate(waiting):
-        lines.add([replace(a_task(number), biz_code=code or "code", priority=priority)], bool(code))
+        lines.add([[replace(a_task(number), biz_code=code or "code", priority=priority)]], bool(code))
     return lines
 
 
@@ -84,10 +84,10 @@ def test_a_code_that_lacks_room_has_its_turn_too() -> None:
     claimant.lack((Demand(Kind.THREAD, 0, code="a"), Demand(Kind.THREAD, 0, code="b")), 1.0)
     lines = Lines(claimant)
     for number in range(4):
-        lines.add([a_task(number)], False)
+        lines.add([[a_task(number)]], False)
     codes: list[str] = []
     for number in range(6):
-        lines.add([replace(a_task(number), biz_code="ab"[number % 2])], True)
+        lines.add([[replace(a_task(number), biz_code="ab"[number % 2])]], True)
         while lines.permitted:
             codes.append(lines.take()[0].biz_code)
     assert codes == ["a", "b", "code", "a", "b", "code", "a", "b"]

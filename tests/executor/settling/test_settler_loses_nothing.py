@@ -224,7 +224,7 @@ def test_an_outage_is_no_batch_that_breaks_connections(
     monkeypatch.setattr(settler_module, "settle", answering(answers))
     monkeypatch.setattr(loop, "Backoff", lambda: Backoff(0.001, 0.001))
     monkeypatch.setattr(kept_connections, "has_broken", lambda alias, used: True)
-    monkeypatch.setattr(settler_module, "access_to", lambda alias: kept_connections.Access.NONE)
+    monkeypatch.setattr(settler_module, "access_to", lambda connection: kept_connections.Access.NONE)
     settle_all(held, [done(task.claim)])
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
     said = [record.getMessage() for record in caplog.records]

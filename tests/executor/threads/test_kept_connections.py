@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, connection, connections, transaction
 from django.db import connections as django_connections
 from django.test import override_settings
 
@@ -178,7 +178,7 @@ class TestBroken:
     def lose_one(self) -> None:
         with kept_connections.of_thread("default"):
             self.break_it()
-            assert kept_connections.discard_unusable("default")
+            assert kept_connections.discard_unusable(connections["default"])
 
     def test_that_a_handler_has_closed_itself_costs_no_other_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The driver of MariaDB and MySQL refuses to close it once more."""

@@ -62,7 +62,7 @@ def worker(alias: str) -> tuple[str, str]:
     """Be idle while the node goes away, and check the connection before the next run; return the nodes used."""
     before = node_of(alias)
     may_look.wait(60)
-    discard_unusable(alias)
+    discard_unusable(connections[alias])
     return before, node_of(alias)
 
 
