@@ -108,6 +108,6 @@ def make_task(
         expires_at=expires_at,
         once=once,
         _is_lost=claim_lost,
-        _resource=resource,
+        resource=resource,
         cancel_requested=cancel_requested,
     )

@@ -10,7 +10,12 @@ import pytest
 
 from django_delayed_tasks import TaskHandler, register_task_handler
 from django_delayed_tasks.api import add_tasks
+from django_delayed_tasks.executor.limits import lanes
+from django_delayed_tasks.executor.limits.lanes import TURNS
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.store.claiming.request import Outpaced
+from django_delayed_tasks.store.limits.claiming import ClaimChoice, ClaimResult, claim_chosen
+from django_delayed_tasks.store.sql.portions import PORTION
 from tests.executor.parts import drain, executing
 from tests.waiting import wait_until
 
@@ -82,6 +87,41 @@ def test_equal_priorities_take_turns(starts: Starts, is_async: bool) -> None:
         assert max(found.values()) < 2 * min(found[code] for code in kinds), found
 
 
+class Holding:
+    """Notes the starts of runs; none ends before ``count`` have started, as many as there is room for.
+
+    Attributes:
+        rows: the code and the priority of each task that was started.
+        all_first: set when that many have started.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.rows: list[tuple[str, int]] = []
+        self.all_first = Event()
+
+    def handler(self, code: str, is_async: bool = False, **options: Any) -> None:
+        """Register a handler that starts, and waits."""
+
+        def handle(handler: TaskHandler, task: Task) -> None:
+            self._note(task)
+            self.all_first.wait(timeout=10)
+
+        async def ahandle(handler: TaskHandler, task: Task) -> None:
+            self._note(task)
+            await asyncio.to_thread(self.all_first.wait, 10)
+
+        body = {"biz_code": code, "handle": ahandle if is_async else handle, **options}
+        register_task_handler(type("Held", (TaskHandler,), body)())
+
+    def _note(self, task: Task) -> None:
+        self.rows.append((task.biz_code, task.priority))
+        if len(self.rows) >= self._count:
+            self.all_first.set()
+
+
+MORE_THAN_A_TICK = TURNS * PORTION + 1
+"""Tasks that one tick of the lanes does not look at to the end."""
 TWO_PRIORITIES = [("a", 0), ("a", 10), ("b", 5)]
 URGENT_AND_BACKLOG = [("a", 10), *[("a", 0)] * 5, *[("b", 0)] * 5]
 FEW_AND_BACKLOG = [*[("a", 5)] * 3, ("b", 5), *[("c", 0)] * 5]
@@ -105,27 +145,44 @@ def test_codes_share_the_room_by_priority(
 
     Nothing ends until as many runs have begun as there is room for.
     """
-    started: list[tuple[str, int]] = []
-    has_started_first = Event()
-
-    def begin(task: Task) -> bool:
-        started.append((task.biz_code, task.priority))
-        if len(started) == len(first):
-            has_started_first.set()
-        return len(started) <= len(first)
-
-    def handle(handler: TaskHandler, task: Task) -> None:
-        if begin(task):
-            has_started_first.wait(timeout=10)
-
-    async def ahandle(handler: TaskHandler, task: Task) -> None:
-        if begin(task):
-            await asyncio.to_thread(has_started_first.wait, 10)
-
+    started = Holding(len(first))
     for code in "abc":
-        body = {"biz_code": code, "handle": ahandle if is_async else handle, **LIMITED}
-        register_task_handler(type("Noting", (TaskHandler,), body)())
+        started.handler(code, is_async, **LIMITED)
     add_tasks(Task(biz_code=code, biz_num=str(n), priority=priority) for n, (code, priority) in enumerate(rows))
     drain(threads=len(first), async_concurrency=len(first))
-    assert sorted(started[: len(first)]) == sorted(first)
-    assert len(started) == len(rows)
+    assert sorted(started.rows[: len(first)]) == sorted(first)
+    assert len(started.rows) == len(rows)
+
+
+def test_tasks_that_wait_for_their_key_hold_up_nobody() -> None:
+    """Neither while they are looked at, however many they are, nor for tasks of a still lower priority."""
+    started = Holding(3)
+    started.handler("keyed", max_concurrent=1, concurrency_key=lambda handler, task: "key")
+    started.handler("limited", **LIMITED)
+    started.handler("plain")
+    add_tasks(Task(biz_code="keyed", biz_num=str(number), priority=10) for number in range(MORE_THAN_A_TICK))
+    add_tasks(Task(biz_code="limited", biz_num=str(number), priority=5) for number in range(5))
+    add_tasks(Task(biz_code="plain", biz_num=str(number)) for number in range(5))
+    with executing(threads=3, max_tasks=3) as executor:
+        assert executor.drained.wait(60)
+    assert sorted(started.rows) == [("keyed", 10), ("limited", 5), ("limited", 5)]
+
+
+def test_a_code_keeps_its_share_of_the_room_when_it_loses_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its equals do not take it in the few milliseconds until it tries again: their runs may be long."""
+    lost: list[str] = []
+
+    def claim(alias: str, executor: int, chosen: ClaimChoice) -> ClaimResult:
+        if not lost and chosen.tasks[0].biz_code == "a":
+            lost.append("a")
+            raise Outpaced
+        return claim_chosen(alias, executor, chosen)
+
+    monkeypatch.setattr(lanes, "claim_chosen", claim)
+    started = Holding(4)
+    for code in "ab":
+        started.handler(code, **LIMITED)
+    add_tasks(Task(biz_code=code, biz_num=str(number)) for code in "ab" for number in range(5))
+    drain(threads=4)
+    assert sorted(started.rows[:4]) == [("a", 0), ("a", 0), ("b", 0), ("b", 0)]
+    assert lost

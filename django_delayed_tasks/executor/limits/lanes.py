@@ -3,7 +3,7 @@
 import random
 from datetime import timedelta
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import project
@@ -34,10 +34,36 @@ LOST: Final = 0.2
 MAX_IDLE: Final = 1.0
 """Seconds at most until those that claim ask again whether the lease has been renewed: nothing wakes them for that."""
 TURNS: Final = 8
-"""Claims of one code in a row, until the agenda and the ends of runs are looked at again."""
+"""Claims in a row for one priority, until the agenda and the ends of runs are looked at again."""
 SEARCH_EVERY: Final = 2.5
 """Seconds between two searches for blocked tasks whose executor died before it could claim the next task of their key.
 Places that two searches in a row find unchanged are read. Slow searches take a hundredth of the time."""
+
+
+class Turn(NamedTuple):
+    """What came of a turn of one code.
+
+    Attributes:
+        pause: seconds until it may have more; 0 if something was done or found out.
+        wants_room: whether it could use more room: it has taken all of its share, or there was none.
+        lost_race: whether other executors were faster, so that it is about to try again.
+    """
+
+    pause: float
+    wants_room: bool = False
+    lost_race: bool = False
+
+
+class Served(NamedTuple):
+    """What came of the turns of all codes.
+
+    Attributes:
+        seconds: the seconds until each may have more, if nothing happens before.
+        lacks: the tasks that had no turn, since more urgent ones could use all the room.
+    """
+
+    seconds: list[float]
+    lacks: list[Demand]
 
 
 class Lanes:
@@ -121,8 +147,8 @@ class Lanes:
             self._search()
         due = [lane for lane in self._lanes.values() if lane.open or lane.freed]
         self._claimant.begin()
-        seconds = self._serve_in_turn(due)
-        lacks = tuple(demand for lane in due if (demand := self._lacking(lane)))
+        served = self._serve_in_turn(due)
+        lacks = (*served.lacks, *(demand for lane in due if (demand := self._lacking(lane))))
         self._claimant.lack(lacks, MAX_IDLE)
         if self._agenda is self._noted:  # otherwise it has yet to look at the latest one
             self._claimant.looked()
@@ -131,7 +157,7 @@ class Lanes:
         for lane in due:
             self._restock(lane)
         waits = [lane.seconds_until_timer() for lane in self._lanes.values()]
-        return min(MAX_IDLE, self._search_at - clock.monotonic(), *seconds, *waits)
+        return min(MAX_IDLE, self._search_at - clock.monotonic(), *served.seconds, *waits)
 
     def forget(self) -> None:
         """Forget what may be wrong after an error; the next agenda shows what is due."""
@@ -214,68 +240,64 @@ class Lanes:
         places = lane.to_read(1, self.serves)
         return self._demand(max(places, key=lambda place: place.priority)) if places else None
 
-    def _serve_in_turn(self, due: list[Lane]) -> list[float]:
-        """Claim tasks of codes that have some; return the seconds until each may have more, if nothing happens before.
-
-        Threads and the event loop are room of two kinds, so that neither waits for the other.
-        """
-        seconds = [wait for lane in due if (wait := lane.seconds_until_permits())]
+    def _serve_in_turn(self, due: list[Lane]) -> Served:
+        """Claim tasks of codes that have some; threads and the event loop are room of two kinds."""
+        served = Served([wait for lane in due if (wait := lane.seconds_until_permits())], [])
         ready = [lane for lane in due if not lane.seconds_until_permits()]
         for kind in Kind:
-            seconds += self._serve_by_priority(kind, [lane for lane in ready if kind_of(lane.handler) is kind])
-        return seconds
+            self._serve_by_priority(kind, [lane for lane in ready if kind_of(lane.handler) is kind], served)
+        return served
 
-    def _serve_by_priority(self, kind: Kind, lanes: list[Lane]) -> list[float]:
+    def _serve_by_priority(self, kind: Kind, lanes: list[Lane], served: Served) -> None:
         """Claim the tasks of the highest priority first; lower ones have what these leave of the room."""
         levels: dict[int, list[Lane]] = {}
         for lane in lanes:
             for priority in lane.priorities:
                 levels.setdefault(priority, []).append(lane)
-        seconds: list[float] = []
+        takes_all = False
         for priority in sorted(levels, reverse=True):
-            seconds += self._share(Demand(kind, priority), levels[priority])
-            if 0.0 in seconds:
-                break
-        return seconds
+            if takes_all:
+                served.lacks.extend(Demand(kind, priority, lane.served_at, lane.code) for lane in levels[priority])
+                continue
+            turns = self._share(Demand(kind, priority), levels[priority])
+            served.seconds.extend(turn.pause for turn in turns)
+            takes_all = any(turn.wants_room for turn in turns)
 
-    def _share(self, demand: Demand, lanes: list[Lane]) -> list[float]:
-        """Let codes of equal priority share the room in turn, again and again while one of them may have more."""
-        seconds: list[float] = []
-        for _ in range(TURNS):
-            in_turn = sorted(lanes, key=lambda lane: lane.served_at)
-            sharers = range(len(lanes) + self._claimant.sharers(demand), 0, -1)
-            pauses = [self._serve(lane, demand.priority, count) for lane, count in zip(in_turn, sharers, strict=False)]
-            seconds += filter(None, pauses)
-            lanes = [lane for lane, pause in zip(in_turn, pauses, strict=True) if not pause]
-            if not lanes:
-                return seconds
-        return [*seconds, 0.0]
+    def _share(self, demand: Demand, lanes: list[Lane]) -> list[Turn]:
+        """Let codes of equal priority share the room in turn, again and again while one of them may have more.
 
-    def _serve(self, lane: Lane, priority: int, sharers: int) -> float:
-        """Claim tasks of one code and priority, in its share of the room; return the seconds as for all of them."""
+        One that is about to try again, after a lost race, keeps its share. Return the last turn of each.
+        """
+        turns = dict.fromkeys(lanes, Turn(0.0))
+        for _ in range(max(2, TURNS // len(lanes))):
+            ready = sorted([lane for lane in lanes if not turns[lane].pause], key=lambda lane: lane.served_at)
+            left = len(ready) + sum(turn.lost_race for turn in turns.values()) + self._claimant.sharers(demand)
+            for lane in ready:
+                turns[lane] = self._serve(lane, demand.priority, left)
+                left -= 1
+        return list(turns.values())
+
+    def _serve(self, lane: Lane, priority: int, sharers: int) -> Turn:
+        """Claim tasks of one code and priority, in its share of the room."""
 
         def serves(place: Place) -> bool:
             return place.priority == priority and self.serves(place)
 
         room = -(-self._capacity.room_for(lane.handler) // sharers)
-        seconds = lane.seconds_until_permits()
-        places = lane.to_read(room, serves) if room > 0 and not seconds else {}
-        if not places:
-            return seconds or MAX_IDLE
+        places = lane.to_read(max(1, room), serves)
+        if not places or room <= 0:
+            return Turn(lane.seconds_until_permits() or MAX_IDLE, wants_room=bool(places))
         began = clock.monotonic()
         try:
-            pause = self._claim(lane, places, room)
+            turn = self._claim(lane, places, room)
         except Outpaced:
             lane.note_outpaced()
-            return random.uniform(0, AGAIN)
+            return Turn(random.uniform(0, AGAIN), lost_race=True)
         self._capacity.note_claim(clock.monotonic() - began)
-        return max(pause, lane.seconds_until_permits()) if pause else 0.0
+        return turn
 
-    def _claim(self, lane: Lane, places: dict[Place, int], room: int) -> float:
-        """Claim tasks of these places with their permits, and block those without.
-
-        Return the seconds until the next attempt is worthwhile: 0 if something was done or found out.
-        """
+    def _claim(self, lane: Lane, places: dict[Place, int], room: int) -> Turn:
+        """Claim up to ``room`` tasks of these places with their permits, and block those without."""
         executor, freed = self._lease.executor, len(lane.freed)
         read = read_places(self._alias, executor, places, self._admission.rescues_below)
         plan = lane.plan(places, read, room, self._clock.now())
@@ -285,10 +307,10 @@ class Lanes:
         self._starting.start_permitted(written.won, began, plan.ends)
         lane.learn(plan, written, self._pause())
         if written.won or written.blocked or len(lane.freed) < freed:
-            return 0.0
+            return Turn(0.0, wants_room=len(written.won) >= room)
         if not plan.choice.tasks:
-            return self._pause()
-        return random.uniform(0, AGAIN if written.passed else LOST)
+            return Turn(max(self._pause(), lane.seconds_until_permits()))
+        return Turn(max(random.uniform(0, AGAIN if written.passed else LOST), lane.seconds_until_permits()))
 
     def _restock(self, lane: Lane) -> None:
         """Read tasks that are the next to get the slots of runs that end, if many do."""

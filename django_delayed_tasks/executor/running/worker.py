@@ -5,7 +5,6 @@ A :class:`Performer` does so in a thread, and on the event loop, where the runs 
 
 import asyncio
 import time
-from datetime import datetime
 from typing import Final
 
 from asgiref.sync import sync_to_async
@@ -164,7 +163,7 @@ class Performer:
         if not running.hand_over(alone):
             return
         ended = [task.claim for task in running.tasks]
-        self._held.end(ended, left, clock.monotonic() - running.began)
+        self._held.end(ended, left, running.seconds)
         if len(left) < len(ended):
             self._held.remove(set(ended) - {settlement.claim for settlement in left})
         if alone:
@@ -173,7 +172,7 @@ class Performer:
 
 def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
     """Wait until tasks that were claimed ahead are due; return False if the database's clock was set back."""
-    if (due := _due(tasks)) is None:
+    if (due := not_before(tasks)) is None:
         return True
     deadline = clock.monotonic() + 2 * MAX_HOLD
     while (seconds := (due - database_clock.now()).total_seconds()) > 0:
@@ -185,7 +184,7 @@ def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
 
 async def ahold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
     """Like :func:`hold_until_due`, on the event loop."""
-    if (due := _due(tasks)) is None:
+    if (due := not_before(tasks)) is None:
         return True
     deadline = clock.monotonic() + 2 * MAX_HOLD
     while (seconds := (due - database_clock.now()).total_seconds()) > 0:
@@ -193,13 +192,3 @@ async def ahold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> 
             return False
         await asyncio.sleep(min(seconds, MAX_HOLD))
     return True
-
-
-def _due(tasks: Batch) -> datetime | None:
-    """Return when the last of them is due; None if all of them were due when they were claimed."""
-    latest = None
-    for task in tasks:
-        moment = not_before(task)
-        if moment is not None and (latest is None or moment > latest):
-            latest = moment
-    return latest

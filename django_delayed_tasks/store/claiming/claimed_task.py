@@ -44,6 +44,8 @@ class ClaimedTask:
 
     Attributes:
         claim: it fences every write that follows from it.
+        resource: the resource leased to this run from its handler's ``pool``; None without a pool. It has ``name``,
+            ``payload``, ``token``, ``check()`` and ``replace()``.
     """
 
     id: int
@@ -68,7 +70,7 @@ class ClaimedTask:
     _parsed: Any = field(default=UNCHANGED, repr=False)
     _report: Report | None = field(default=None, repr=False)
     _is_lost: bool = field(default=False, repr=False)
-    _resource: Any = field(default=None, repr=False)
+    resource: Any = field(default=None, repr=False)
     _claim_at: Any = field(default=None, repr=False)
     _not_before: datetime | None = field(default=None, repr=False)
     _trigger: Trigger | None = field(default=None, repr=False)
@@ -147,14 +149,6 @@ class ClaimedTask:
         self._report = report_of(fraction, note)
 
     @property
-    def resource(self) -> Any:
-        """The resource leased to this run from its handler's ``pool``; None without a pool.
-
-        It has ``name``, ``payload``, ``token``, ``check()`` and ``replace()``.
-        """
-        return self._resource
-
-    @property
     def fencing_token(self) -> int:
         """A number that grows with every claim of this identity; an external system can refuse a smaller one.
 
@@ -189,9 +183,10 @@ def hold_until(task: ClaimedTask, moment: datetime) -> None:
     task._not_before = moment
 
 
-def not_before(task: ClaimedTask) -> datetime | None:
-    """Return the moment before which the task must not start; None if it may start at once."""
-    return task._not_before
+def not_before(tasks: Sequence[ClaimedTask]) -> datetime | None:
+    """Return the moment before which the tasks must not start; None if all were due when they were claimed."""
+    moments = [task._not_before for task in tasks if task._not_before is not None]
+    return max(moments) if moments else None
 
 
 def run_extra(task: ClaimedTask, now: datetime) -> None:
@@ -246,7 +241,7 @@ def put_back(task: ClaimedTask, report: Report) -> None:
 
 def lend(task: ClaimedTask, resource: Any) -> Any:
     """Give the resource to the run; return the one that it had before."""
-    before, task._resource = task._resource, resource
+    before, task.resource = task.resource, resource
     return before
 
 

@@ -358,8 +358,8 @@ def access_to(connection: BaseDatabaseWrapper, up_to: Access = Access.WRITE) -> 
         return Access.WRITE if dialect_of(connection).accepts_writes() else Access.READ
     except NotImplementedError:  # another vendor, of a database that only handlers use
         return Access.WRITE
-    except Error:
-        return Access.NONE
+    except Error:  # a server that takes no writes may refuse the question
+        return Access.READ if connection.is_usable() else Access.NONE
 
 
 def discard_unusable(connection: BaseDatabaseWrapper, needed: Access = Access.WRITE, counts: bool = True) -> bool:

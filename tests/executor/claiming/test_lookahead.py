@@ -74,7 +74,7 @@ class TestPoller:
         with clock.frozen_at(moment + timedelta(milliseconds=65)):
             assert bench.poller.poll() == 0
         assert bench.numbers == ["soon"]
-        assert not_before(bench.delivered[0]) == Task.objects.get().when == moment + timedelta(milliseconds=70)
+        assert not_before(bench.delivered[:1]) == Task.objects.get().when == moment + timedelta(milliseconds=70)
 
     def test_what_is_due_is_not_held_and_comes_first(self, bench: Bench) -> None:
         handler_of(lambda task: None)
@@ -83,7 +83,7 @@ class TestPoller:
             add("due")
             bench.poller.poll()
         assert bench.numbers == ["due", "urgent soon"]
-        assert [bool(not_before(task)) for task in bench.delivered] == [False, True]
+        assert [bool(not_before([task])) for task in bench.delivered] == [False, True]
 
     def test_what_cannot_be_claimed_ahead_is_waited_for(self, bench: Bench) -> None:
         # It has no handler here: it is released at once, and not looked at again before its time.
@@ -144,7 +144,7 @@ def test_retry_is_held_until_it_may_be_claimed_and_not_taken_for_an_early_run() 
         request = ClaimRequest(registered(), "default", 0, 10, ahead=AHEAD)
         [task] = strategy_for("default", "auto")("default", request)
         Lookahead(ExecutorOptions()).mark([task])
-    assert not_before(task) == later > task.when
+    assert not_before([task]) == later > task.when
     assert not is_early(task)
 
 

@@ -9,7 +9,7 @@ from threading import Event
 from typing import Any, ClassVar
 
 import pytest
-from django.db import DatabaseError, connection, connections, transaction
+from django.db import DatabaseError, OperationalError, connection, connections, transaction
 
 from django_delayed_tasks.api import add_tasks, cancel_task, delete_tasks, pause_queue, reschedule_task
 from django_delayed_tasks.executor import health
@@ -21,6 +21,7 @@ from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from tests.executor.atomic_runs import EFFECT
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, executing, handler_of
@@ -245,6 +246,18 @@ class TestSession:
             return discard(), discard()
 
         assert in_thread(lose) == (True, False)
+
+    def test_that_refuses_the_question_can_still_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A server that was demoted, MariaDB for one, refuses to begin a transaction that writes."""
+
+        def refuse(dialect: Dialect) -> bool:
+            raise OperationalError(1290, "The MariaDB server is running with the --read-only option")
+
+        def ask() -> kept_connections.Access:
+            return kept_connections.access_to(connection)
+
+        monkeypatch.setattr(type(dialect_of(connections["default"])), "accepts_writes", refuse)
+        assert in_thread(ask) is kept_connections.Access.READ
 
     def test_that_can_write_is_kept_after_an_error(self) -> None:
         def err() -> bool:

@@ -85,7 +85,7 @@ class PostgreSQL(Dialect):
     def is_in_transaction(self) -> bool | None:
         session = self.connection.connection
         told_by = getattr(session, "pgconn", None) or session.info  # of psycopg 2; that of psycopg 3 makes an object
-        status = int(told_by.transaction_status)
+        status: int = told_by.transaction_status
         return None if status == _UNKNOWN else status != _IDLE
 
     def shifted(self, moment: str, by: timedelta) -> str:
