@@ -214,7 +214,7 @@ class Poller:
         if not share or self._claimant.is_first:
             return share
         demand = self._demand(level)
-        return 0 if self._claimant.yields(demand) else -(-share // (1 + self._claimant.sharers(demand)))
+        return 0 if self._claimant.yields(demand) else self._claimant.share(demand, share)
 
     def _claim_from(self, request: ClaimRequest) -> list[ClaimedTask]:
         began = clock.monotonic()

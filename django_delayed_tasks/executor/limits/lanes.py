@@ -234,10 +234,11 @@ class Lanes:
         return Demand(kind_of(find(code)), place.priority, lane.served_at if lane else -inf, code)
 
     def _lacking(self, lane: Lane) -> Demand | None:
-        """Return the tasks of a lane that lack nothing but room; None if there are none."""
-        if lane.seconds_until_permits() or self._capacity.room_for(lane.handler) > 0:
+        """Return the tasks of a lane that lack nothing but room, or were passed over; None if there are none."""
+        has_room = self._room_for(lane) > 0 and not self._claimant.is_held_back
+        if has_room or lane.seconds_until_permits():
             return None
-        places = lane.to_read(1, self.serves)
+        places = lane.to_read(1, self._is_ours)
         return self._demand(max(places, key=lambda place: place.priority)) if places else None
 
     def _serve_in_turn(self, due: list[Lane]) -> Served:
@@ -266,24 +267,29 @@ class Lanes:
     def _share(self, demand: Demand, lanes: list[Lane]) -> list[Turn]:
         """Let codes of equal priority share the room in turn, again and again while one of them may have more.
 
-        One that is about to try again, after a lost race, keeps its share. Return the last turn of each.
+        While one of them is about to try again, after a lost race, the others leave it its share. Return the last turn
+        of each.
         """
         turns = dict.fromkeys(lanes, Turn(0.0))
         for _ in range(max(2, TURNS // len(lanes))):
-            ready = sorted([lane for lane in lanes if not turns[lane].pause], key=lambda lane: lane.served_at)
-            left = len(ready) + sum(turn.lost_race for turn in turns.values()) + self._claimant.sharers(demand)
-            for lane in ready:
-                turns[lane] = self._serve(lane, demand.priority, left)
-                left -= 1
+            shares = {lane: self._claimant.share(demand, self._room_for(lane), len(lanes)) for lane in lanes}
+            for lane in sorted(lanes, key=lambda lane: lane.served_at):
+                turns[lane] = self._serve(lane, demand.priority, shares[lane])
+            lanes = [lane for lane in lanes if not turns[lane].pause]
+            if not lanes or any(turn.lost_race for turn in turns.values()):
+                break
         return list(turns.values())
 
-    def _serve(self, lane: Lane, priority: int, sharers: int) -> Turn:
+    def _room_for(self, lane: Lane) -> int:
+        return self._capacity.room_for(lane.handler)
+
+    def _serve(self, lane: Lane, priority: int, share: int) -> Turn:
         """Claim tasks of one code and priority, in its share of the room."""
 
         def serves(place: Place) -> bool:
             return place.priority == priority and self.serves(place)
 
-        room = -(-self._capacity.room_for(lane.handler) // sharers)
+        room = min(share, self._room_for(lane))
         places = lane.to_read(max(1, room), serves)
         if not places or room <= 0:
             return Turn(lane.seconds_until_permits() or MAX_IDLE, wants_room=bool(places))

@@ -123,9 +123,15 @@ class Claimant:
         is_lacking = now < self._lacks_until and any(one.precedes(demand) for one in lacks)
         return is_lacking or (now < self._expected_until and any(one.precedes(demand) for one in expected))
 
-    def sharers(self, demand: Demand) -> int:
-        """Return with how many others of the other one these tasks share places on the event loop."""
-        return self._other.lacking(demand.kind, demand.priority) if demand.kind is Kind.LOOP else 0
+    def share(self, demand: Demand, room: int, equals: int = 1) -> int:
+        """Return how much of the room to take for one of ``equals`` codes of this claimant, with such tasks each.
+
+        On the event loop they share it with those of the other one, and the first of them takes no more than the last:
+        nothing but claims puts runs in an order there.
+        """
+        if demand.kind is Kind.THREAD or room <= 0:
+            return -(-room // equals)
+        return max(1, room // (equals + self._other.lacking(demand.kind, demand.priority)))
 
     def lacking(self, kind: Kind, priority: int) -> int:
         """Return for how many codes it lacks room of this kind, for tasks of this priority."""

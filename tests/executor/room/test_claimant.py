@@ -135,6 +135,10 @@ def test_a_claim_that_changes_no_order_wakes_nobody(pair: tuple[Claimant, Claima
 def test_equals_share_places_on_the_loop(pair: tuple[Claimant, Claimant]) -> None:
     mine, other = pair
     other.lack((Demand(Kind.LOOP, 5, code="a"), Demand(Kind.LOOP, 5, code="b"), Demand(Kind.THREAD, 5, code="c")), 1.0)
-    assert mine.sharers(Demand(Kind.LOOP, 5)) == 2
-    assert mine.sharers(Demand(Kind.LOOP, 4)) == 0
-    assert mine.sharers(Demand(Kind.THREAD, 5)) == 0, "they take turns when they are claimed"
+    assert mine.share(Demand(Kind.LOOP, 5), 7) == 2
+    assert mine.share(Demand(Kind.LOOP, 5), 8, equals=2) == 2
+    assert mine.share(Demand(Kind.LOOP, 5), 2) == 1
+    assert mine.share(Demand(Kind.LOOP, 5), 0) == 0
+    assert mine.share(Demand(Kind.LOOP, 4), 7) == 7
+    assert mine.share(Demand(Kind.THREAD, 5), 7) == 7, "they take turns when they are taken from the lines"
+    assert mine.share(Demand(Kind.THREAD, 5), 7, equals=2) == 4
