@@ -49,15 +49,14 @@ def ask(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """
     if _caller.get() is None:
         return call(who, function, *args)
-    own = kept_connections.own()
-    begun = own.in_transaction()
+    begun = kept_connections.in_transaction()
     try:
         return context_of(who).run(function, *args)
     except BaseException as error:
         kept_connections.note_error(error)
         raise
     finally:
-        own.end_transactions(who, begun)
+        kept_connections.end_transactions(who, begun)
 
 
 def within(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
@@ -72,7 +71,8 @@ def within(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     try:
         return context_of(who).run(function, *args)
     finally:
-        own.tidy(who)
+        if own is not None:
+            own.tidy(who)
 
 
 def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
@@ -83,7 +83,7 @@ def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
         kept_connections.note_error(error)
         raise
     finally:
-        kept_connections.own().end_transactions(who)
+        kept_connections.end_transactions(who)
 
 
 def work(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
@@ -96,9 +96,9 @@ def work(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
         returned = function(*args)
     except BaseException as error:
         kept_connections.note_error(error)
-        kept_connections.own().end_transactions(who)
+        kept_connections.end_transactions(who)
         raise
-    if left_open := kept_connections.own().end_transactions(who):
+    if left_open := kept_connections.end_transactions(who):
         raise TransactionManagementError(LEFT_OPEN.format(left_open))
     return returned
 
@@ -109,7 +109,7 @@ def refuse_left_open(but: str | None = None) -> None:
     Raises:
         TransactionManagementError: what it wrote there will be rolled back.
     """
-    for connection in kept_connections.own().in_transaction():
+    for connection in kept_connections.in_transaction():
         if connection.alias != but:
             raise TransactionManagementError(LEFT_OPEN.format(connection.alias))
 
@@ -122,7 +122,7 @@ async def astep(who: object, function: Callable[[Unpack[Ts]], Awaitable[R]], *ar
         kept_connections.note_error(error)
         raise
     finally:
-        kept_connections.own().end_transactions(who)
+        kept_connections.end_transactions(who)
 
 
 def attempt(who: object, function: Callable[[Unpack[Ts]], object], *args: *Ts) -> BaseException | None:

@@ -62,7 +62,7 @@ class Lines:
     def add(self, batches: Sequence[Batch], are_permitted: bool) -> None:
         """Let batches wait; ``are_permitted``: their tasks have permits."""
         with self._lock:
-            waiting = [(next(self._numbers), batch) for batch in batches]
+            waiting = list(zip(self._numbers, batches, strict=False))
             if are_permitted:
                 for one in waiting:
                     self._lanes.setdefault(one[1][0].biz_code, deque()).append(one)
@@ -72,14 +72,16 @@ class Lines:
                 self._plain.extend(waiting)
 
     def _add_urgent(self, waiting: list[Waiting]) -> None:
-        urgent = self._urgent
-        if urgent:
+        if self._urgent:
             self._forget_taken(self._first_plain())
-        for one in waiting:
-            priority = _priority(one)
-            while urgent and _priority(urgent[-1]) <= priority:
-                urgent.pop()
-            urgent.append(one)
+        highest, new = -inf, deque[Waiting]()
+        for one in reversed(waiting):  # most claims are of one priority
+            if (priority := one[1][0].priority) > highest:
+                highest = priority
+                new.appendleft(one)
+        while self._urgent and _priority(self._urgent[-1]) <= highest:
+            self._urgent.pop()
+        self._urgent.extend(new)
 
     def _first_plain(self) -> Waiting | None:
         with suppress(IndexError):  # threads take from this line without the lock

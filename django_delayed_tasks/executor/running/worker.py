@@ -23,7 +23,7 @@ from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.threads.crew import CrewThread
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.handlers import find
-from django_delayed_tasks.store.claiming.claimed_task import is_lost, lend, not_before
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost, lend, not_before
 from django_delayed_tasks.store.sql import kept_connections
 
 MAX_HOLD: Final = 0.02
@@ -70,7 +70,9 @@ class Performer:
         try:
             end = run(tasks, handler, self._clock, self._max_rescues)
         finally:
-            self._free_resources(tasks)
+            for task in tasks:
+                if task.resource is not None:
+                    self._free_resource(task)
         self._note_end(running, end)
 
     async def aperform(self, running: CurrentRun) -> None:
@@ -108,11 +110,10 @@ class Performer:
         for task, resource in lent:
             self._held.give_back(task, resource)
 
-    def _free_resources(self, tasks: Batch) -> None:
-        for task in tasks:
-            if task.resource is not None:
-                kept_connections.own().tidy(task)  # through what the run has left, it might not be given back
-                self._held.free_resource(task)
+    def _free_resource(self, task: ClaimedTask) -> None:
+        if own := kept_connections.own():
+            own.tidy(task)  # through what the run has left, it might not be given back
+        self._held.free_resource(task)
 
     async def arelease(self, running: CurrentRun) -> None:
         """Release the tasks of a run that will not start here; their resources are given back off the event loop."""
@@ -133,8 +134,9 @@ class Performer:
         return lent
 
     async def _afree_resources(self, tasks: Batch) -> None:
-        if any(task.resource is not None for task in tasks):
-            await sync_to_async(self._free_resources)(tasks)
+        for task in tasks:
+            if task.resource is not None:
+                await sync_to_async(self._free_resource)(task)
 
     def claims_are_gone(self, running: CurrentRun) -> bool:
         """Return whether all claims of the run are known to be gone; the fence refuses the ends of some."""
@@ -163,7 +165,7 @@ class Performer:
         if not running.hand_over(alone):
             return
         ended = [task.claim for task in running.tasks]
-        self._held.end(ended, left, running.seconds)
+        self._held.end(ended, left, clock.monotonic() - running.began)
         if len(left) < len(ended):
             self._held.remove(set(ended) - {settlement.claim for settlement in left})
         if alone:

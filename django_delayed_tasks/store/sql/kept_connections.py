@@ -126,6 +126,7 @@ class OfThread:
     They are kept here because asking Django for them takes longer than a short run.
 
     Attributes:
+        all: the connections.
         connection: the one to ``alias``.
         wrappers: how many wrappers of statements it has before calls of the project's code.
         losses: the number of lost connections in this process when these were last looked at.
@@ -134,7 +135,7 @@ class OfThread:
     def __init__(self, alias: str) -> None:
         self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
         self.wrappers = 0
-        self._all = keep()
+        self.all = keep()
         self.alias = alias
         self.connection = connections[alias]
         self.losses = losses
@@ -155,7 +156,7 @@ class OfThread:
         each task would open new ones.
         """
         _set_running_loop(None)  # one that Playwright has left would keep Django from using connections here
-        for connection in self._all:
+        for connection in self.all:
             wrappers = self.wrappers if connection is self.connection else 0
             if connection.queries_log:  # with DEBUG; a web process forgets them at each request
                 connection.queries_log.clear()
@@ -164,7 +165,7 @@ class OfThread:
 
     def _put_right(self, connection: BaseDatabaseWrapper, wrappers: int, who: object) -> None:
         if is_in_transaction(connection):
-            self._end_transaction(connection, who)
+            self.end_transaction(connection, who)
             return
         if connection.errors_occurred and len(connection.execute_wrappers) <= wrappers:  # not asked through the run's
             # One to another database, as a replica, need not write.
@@ -172,26 +173,8 @@ class OfThread:
         if not is_as_new(connection, wrappers):
             self._replace(connection)
 
-    def in_transaction(self) -> list[BaseDatabaseWrapper]:
-        """Return the connections on which a transaction is open."""
-        return [connection for connection in self._all if is_in_transaction(connection)]
-
-    def end_transactions(self, who: object, begun: Sequence[BaseDatabaseWrapper] = ()) -> str | None:
-        """Replace the connections on which ``who`` has left a transaction open, and leave all else as it is.
-
-        Those in ``begun`` were in a transaction before. Return the alias of one that was replaced, or None.
-        """
-        alias = None
-        for connection in self._all:
-            is_open = is_in_transaction(connection)
-            if is_open is None:
-                connection.errors_occurred = True  # so that it is looked at by :meth:`tidy`
-            elif is_open and connection not in begun:
-                self._end_transaction(connection, who)
-                alias = connection.alias
-        return alias
-
-    def _end_transaction(self, connection: BaseDatabaseWrapper, who: object) -> None:
+    def end_transaction(self, connection: BaseDatabaseWrapper, who: object) -> None:
+        """Replace a connection on which ``who`` has left a transaction open."""
         logger.error("%s left a transaction open on %r: what it wrote there is rolled back", who, connection.alias)
         self._replace(connection)
 
@@ -226,7 +209,7 @@ class OfThread:
         _set_running_loop(None)  # with one, Django would not close it
         _close(old)
         new = _renew(old)
-        self._all[self._all.index(old)] = new
+        self.all[self.all.index(old)] = new
         if old is self.connection:
             self.connection = new
             self._prepare(new)
@@ -236,35 +219,40 @@ def _prepare_nothing(connection: BaseDatabaseWrapper) -> None:
     pass
 
 
-class OfOthers:
-    """Stands for the connections of a thread that is not this package's: they are left alone."""
-
-    def tidy(self, who: object = "a handler") -> None:
-        """See :meth:`OfThread.tidy`."""
-
-    def in_transaction(self) -> list[BaseDatabaseWrapper]:
-        """See :meth:`OfThread.in_transaction`."""
-        return []
-
-    def end_transactions(self, who: object, begun: Sequence[BaseDatabaseWrapper] = ()) -> str | None:
-        """See :meth:`OfThread.end_transactions`."""
-        return None
+def own() -> OfThread | None:
+    """Return the connections of this thread; None in a thread that is not this package's: its own are left alone."""
+    return _of_thread.get(get_ident())
 
 
-_of_others = OfOthers()
-
-
-def own() -> OfThread | OfOthers:
-    """Return the connections of this thread, to look at them after a call of a project's code."""
-    return _of_thread.get(get_ident(), _of_others)
-
-
-def lend() -> OfThread | OfOthers:
+def lend() -> OfThread | None:
     """Return the same before calls of a project's code; note which wrappers of statements one was opened with."""
-    if (found := _of_thread.get(get_ident())) is None:
-        return _of_others
-    found.wrappers = len(found.connection.execute_wrappers)
+    if found := _of_thread.get(get_ident()):
+        found.wrappers = len(found.connection.execute_wrappers)
     return found
+
+
+def in_transaction() -> list[BaseDatabaseWrapper]:
+    """Return this thread's connections on which a transaction is open."""
+    found = own()
+    return [connection for connection in found.all if is_in_transaction(connection)] if found else []
+
+
+def end_transactions(who: object, begun: Sequence[BaseDatabaseWrapper] = ()) -> str | None:
+    """Replace this thread's connections on which ``who`` has left a transaction open; leave all else as it is.
+
+    Those in ``begun`` were in a transaction before. Return the alias of one that was replaced, or None.
+    """
+    if not (found := _of_thread.get(get_ident())):
+        return None
+    alias = None
+    for connection in found.all:
+        is_open = is_in_transaction(connection)
+        if is_open is None:
+            connection.errors_occurred = True  # so that it is looked at by :meth:`OfThread.tidy`
+        elif is_open and connection not in begun:
+            found.end_transaction(connection, who)
+            alias = connection.alias
+    return alias
 
 
 def _renew(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
@@ -300,7 +288,7 @@ def is_as_new(connection: BaseDatabaseWrapper, wrappers: int = 0) -> bool:
     """Return whether the next call can find nothing on a connection that another has left there.
 
     It may have been opened with ``wrappers`` of statements. The driver is not asked: that was done after each step, by
-    :meth:`OfThread.end_transactions`.
+    :func:`end_transactions`.
     """
     return (connection.connection is None or connection.autocommit) and not (
         connection.in_atomic_block

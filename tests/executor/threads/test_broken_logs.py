@@ -11,6 +11,7 @@ from django.db import transaction
 from django_delayed_tasks import Fail, Task, TaskRun
 from django_delayed_tasks.executor.settling import settler
 from django_delayed_tasks.executor.settling.run_log import logs_good_ends, run_logger
+from django_delayed_tasks.executor.threads import crew
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.sql import kept_connections
@@ -71,6 +72,7 @@ def test_none_of_those_that_report(refusing: Refusing) -> None:
 
 
 def test_no_worker(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "IDLE", -1.0)
     monkeypatch.setattr(kept_connections.OfThread, "refresh", failing_once(RuntimeError("no connection")))
     handler_of(lambda task: None)
     add()
