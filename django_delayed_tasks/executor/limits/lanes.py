@@ -41,7 +41,7 @@ Places that two searches in a row find unchanged are read. Slow searches take a 
 
 
 class Turn(NamedTuple):
-    """What came of a turn of one code.
+    """The outcome of a turn of one code.
 
     Attributes:
         pause: seconds until it may have more; 0 if something was done or found out.
@@ -55,7 +55,7 @@ class Turn(NamedTuple):
 
 
 class Served(NamedTuple):
-    """What came of the turns of all codes.
+    """The outcome of the turns of all codes.
 
     Attributes:
         seconds: the seconds until each may have more, if nothing happens before.
