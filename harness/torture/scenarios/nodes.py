@@ -128,7 +128,7 @@ class InTurn(Scenario):
                 first, second = next(ways)
                 thing = f"turn {part}-{number}"
                 if number % 40 == 0:
-                    busy = partial(self._keep_busy, world, f"busy {part}-{number}-")
+                    busy = partial(self._keep_busy, world, first, f"busy {part}-{number}-")
                     world.wait_until(busy, "much is to be replicated")
                 if clients.add("driver", first, thing, LATER):
                     clients.cancel("driver", second, thing)
@@ -136,11 +136,11 @@ class InTurn(Scenario):
                 world.heal(fault)
         clients.conclude()
 
-    def _keep_busy(self, world: World, name: str) -> int:
-        """Commit what keeps the other nodes busy for a while: they are behind then."""
+    def _keep_busy(self, world: World, node: str, name: str) -> int:
+        """Commit, by way of this node, what keeps the other ones busy for a while: they are behind then."""
         number = world.size.extra
         rows = (Task(biz_code=CODE, biz_num=f"{name}{row}", when=timedelta(hours=1)) for row in range(number))
-        return api.add_tasks(rows, batch_size=number)
+        return api.add_tasks(rows, batch_size=number, using=node)
 
 
 @register
