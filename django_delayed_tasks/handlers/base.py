@@ -187,7 +187,7 @@ class TaskHandler(Scheduling):
         """``trigger`` as a Trigger; None if no task of this code recurs by its handler."""
         return parse(self.trigger) if isinstance(self.trigger, str) else self.trigger
 
-    @cached_property
+    @property
     def is_batched(self) -> bool:
         """Whether the handler takes several tasks in one call."""
         return type(self).handle_batch is not TaskHandler.handle_batch

@@ -10,6 +10,7 @@ from django.db import connection
 from django_delayed_tasks import Interval, clock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.running.current_run import CurrentRun
+from django_delayed_tasks.executor.threads import crew
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql import kept_connections
@@ -81,6 +82,7 @@ def no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
         if errors:
             raise errors.pop()
 
+    monkeypatch.setattr(crew, "IDLE", -1.0)
     monkeypatch.setattr(kept_connections.OfThread, "refresh", refresh)
 
 
