@@ -17,8 +17,9 @@ The way of one task, file by file:
 1. claim: ``Poller.poll`` in ``claiming/poller.py`` claims due tasks level by level with the strategy of the database
    (``store/claiming/strategies.py``), and reads the agenda when it knows of no more. It shows the levels of limited
    handlers to ``Lanes`` in ``limits/lanes.py``, which has a thread of its own, and claims their tasks together with
-   their permits (``store/limits/claiming.py``). Both ask ``Capacity`` in ``room/capacity.py`` how many to claim, and
-   each passes over tasks while the other one lacks room for more urgent ones (``room/claimant.py``);
+   their permits (``store/limits/claiming.py``). Both ask ``Capacity`` in ``room/capacity.py`` how many to claim. A
+   ``Claimer`` in ``room/claimer.py``, one for each, gives turns to their levels, and passes over tasks while the other
+   one lacks room for more urgent ones;
 2. start: ``Starting`` in ``starting.py`` does what follows each claim. ``Held.add`` in ``held.py`` notes the claims,
    before or within it: from now on this process answers for them;
 3. admit: tasks without a handler here, those that have been rescued, and those of limited handlers pass

@@ -11,7 +11,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor import held as held_module
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.room.claimant import Kind
+from django_delayed_tasks.executor.room.claimer import Kind
 from django_delayed_tasks.leases import LeasedResource, Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus

@@ -11,7 +11,7 @@ import pytest
 from django_delayed_tasks import TaskHandler, register_task_handler
 from django_delayed_tasks.api import add_tasks
 from django_delayed_tasks.executor.limits import lanes
-from django_delayed_tasks.executor.limits.lanes import TURNS
+from django_delayed_tasks.executor.room.claimer import TURNS
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import ClaimChoice, ClaimResult, claim_chosen
@@ -186,3 +186,23 @@ def test_a_code_keeps_its_share_of_the_room_when_it_loses_a_race(monkeypatch: py
     drain(threads=4)
     assert ("a", 0) in started.rows[:4]
     assert lost
+
+
+def test_tasks_that_a_caller_has_locked_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are, and however long: threads that are idle take less urgent tasks."""
+
+    def claim(alias: str, executor: int, chosen: ClaimChoice) -> ClaimResult:
+        if chosen.tasks[0].biz_code == "locked":
+            return ClaimResult([], [], {task.claim for task in chosen.tasks})
+        return claim_chosen(alias, executor, chosen)
+
+    monkeypatch.setattr(lanes, "claim_chosen", claim)
+    started = Holding(2)
+    started.handler("locked", max_concurrent=10)
+    started.handler("limited", max_concurrent=10)
+    started.handler("plain")
+    add_tasks(Task(biz_code="locked", biz_num=str(number), priority=9) for number in range(500))
+    add_tasks([Task(biz_code="limited", biz_num="1", priority=5), Task(biz_code="plain", biz_num="1")])
+    with executing(threads=2, max_tasks=2) as executor:
+        assert executor.drained.wait(60)
+    assert sorted(started.rows) == [("limited", 5), ("plain", 0)]

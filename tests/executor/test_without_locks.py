@@ -7,7 +7,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from django_delayed_tasks.executor.room.claimant import Kind
+from django_delayed_tasks.executor.room.claimer import Kind
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.store.sql.fences import Claim
 from tests.executor.parts import held_with

@@ -7,11 +7,14 @@ docs/explanation/claiming.md.
 """
 
 from bisect import insort
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.claiming.lookahead import Lookahead
+from django_delayed_tasks.executor.room.capacity import Room, kind_in
+from django_delayed_tasks.executor.room.claimer import Kind
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.claiming.agenda import FRESH, Agenda, Level, read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, finds_other_levels, look
@@ -25,9 +28,6 @@ RARELY, OFTEN = 100, 10
 """How many times as long as a full scan the pause after it is: where looks find every task, and where they do not."""
 MAX_PAUSE_IDLE, MAX_PAUSE_BUSY = 2.0, 10.0
 """Seconds between two full scans at most, however slow they are: when idle, and while due tasks are being claimed."""
-
-MIN_SHARE = 32
-"""The smallest share of a level, however many other levels are due: each claim costs a statement."""
 
 
 class FullScans:
@@ -110,14 +110,11 @@ class AgendaReader:
         return KnownLevels(marks, frozenset((self._seen.keys() | named) - marks.keys()), began - MARGIN)
 
 
-class RoundRobin:
-    """The due levels in the order in which to claim from them: a storm in one queue does not hold up another queue.
+class DueLevels:
+    """The levels that the agenda has shown to be due, until it is too old, in the order of their turns.
 
     Higher priorities come first, among equals the level that was served least recently, and among those that never were
     the one that has waited longest. Levels whose first task is not due yet, but will be in a moment, come last.
-
-    Attributes:
-        due: the levels that may have tasks to claim, the next one first.
     """
 
     def __init__(self, poll_interval: float) -> None:
@@ -126,7 +123,16 @@ class RoundRobin:
         self._is_unused = False
         self._now = clock.EPOCH
         self._served: dict[LevelKey, float] = {}
-        self.due: list[Level] = []
+        self._due: dict[Kind, list[Level]] = {kind: [] for kind in Kind}
+
+    @property
+    def due(self) -> list[Level]:
+        """The levels that may have tasks to claim, of each kind in the order of their turns."""
+        return [level for levels in self._due.values() for level in levels]
+
+    def forget(self) -> None:
+        """Forget which levels are due."""
+        self._due = {kind: [] for kind in Kind}
 
     def begin(self, due: list[Level], now: datetime) -> None:
         """Start with the levels that are ``due`` at ``now`` or in a moment."""
@@ -134,38 +140,40 @@ class RoundRobin:
         self._began, self._is_unused = clock.monotonic(), True
         served = self._served
         self._served = {key: served[key] for level in due if (key := level.key) in served}
-        self.due = sorted(due, key=self._place)
+        self.forget()
+        for level in sorted(due, key=self._place):
+            self._due[kind_in(level.lane)].append(level)
 
-    def expire(self) -> None:
-        """Forget which levels are due if that was read too long ago and has been claimed from."""
-        if not self._is_unused and clock.monotonic() - self._began >= self._fresh_for:
-            self.due = []
-        self._is_unused = False
+    def take(self, room: Room) -> list[Level]:
+        """Remove and return the first levels, of each kind as many as there is room for tasks.
 
-    def pass_over(self, levels: list[Level], has_to_wait: bool) -> None:
-        """Put back levels that were not claimed from, at the front, so that they come first when there is room.
-
-        ``has_to_wait``: others come before them, so that this agenda is not used yet.
+        Return none if they were read too long ago, and have been claimed from.
         """
-        self.due[:0] = levels
-        self._is_unused = has_to_wait and bool(levels)
+        if not self._is_unused and clock.monotonic() - self._began >= self._fresh_for:
+            self.forget()
+        taken: list[Level] = []
+        for kind, count in ((Kind.THREAD, room.of("")), (Kind.LOOP, room.of(LOOP))):
+            taken += self._due[kind][:count]
+            del self._due[kind][:count]
+        return taken
 
-    def share(self, wanted: int) -> int:
-        """Return how many of the ``wanted`` tasks to claim from the next level."""
-        first = self.due[: wanted // MIN_SHARE + 1]  # with more than these, it is MIN_SHARE anyway
-        equals = len([level for level in first if level.priority == first[0].priority])
-        return min(wanted, max(MIN_SHARE, -(-wanted // equals)))
+    def put_back(self, levels: Iterable[Level], is_unused: bool) -> None:
+        """Put back those that may have more; ``is_unused``: other tasks came first, the agenda is yet to be used."""
+        for level in levels:
+            insort(self._due[kind_in(level.lane)], level, key=self._place)
+        self._is_unused = is_unused
 
-    def took(self, count: int, wanted: int) -> None:
-        """Note that ``count`` tasks were claimed from the next level; if fewer than ``wanted``, it is exhausted."""
-        level = self.due.pop(0)
+    def note_served(self, level: Level) -> None:
+        """Note that tasks of the level are claimed now."""
         self._served[level.key] = clock.monotonic()
-        if count >= wanted:
-            insort(self.due, level, key=self._place)
 
     def served_at(self, level: Level) -> float:
         """Return the monotonic second at which the level was last claimed from."""
         return self._served.get(level.key, float("-inf"))
 
+    def is_ahead(self, level: Level) -> bool:
+        """Return whether the first task of the level was not due yet when the agenda was read."""
+        return level.earliest > self._now
+
     def _place(self, level: Level) -> tuple[bool, int, float, datetime]:
-        return level.earliest > self._now, -level.priority, self.served_at(level), level.earliest
+        return self.is_ahead(level), -level.priority, self.served_at(level), level.earliest

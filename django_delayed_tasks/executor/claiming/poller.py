@@ -1,7 +1,8 @@
 """Claims due tasks level by level, and reads the agenda when it knows of no more (docs/explanation/claiming.md)."""
 
 import random
-from dataclasses import replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from threading import Event
 
@@ -9,14 +10,14 @@ from django.db import Error, connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.admission import Admission
-from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, RoundRobin
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, DueLevels
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.lanes import AGAIN, MAX_IDLE, Lanes
+from django_delayed_tasks.executor.limits.lanes import AGAIN, Lanes
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import ALONE, Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.room.capacity import Room, kind_in
-from django_delayed_tasks.executor.room.claimant import Demand, Kind
+from django_delayed_tasks.executor.room.claimer import MAX_IDLE, Demand, Kind, Turn
 from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
 from django_delayed_tasks.executor.starting import Starting
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
@@ -31,6 +32,52 @@ logger = Log(__name__)
 
 MAX_LOST_RACES = 10
 """Lost races in a row after which this executor no longer expects tasks to remain for it."""
+
+
+MIN_SHARE = 32
+"""The smallest share of a level, however many other levels are due: each claim costs a statement."""
+
+
+@dataclass(slots=True)
+class Poll:
+    """One poll: what it claims by, and the room that is left."""
+
+    claim: Callable[[Level, int], list[ClaimedTask]]
+    demand: Callable[[Level], Demand]
+    left: Room
+
+    def left_beside(self, waiting: Collection[Level]) -> Room:
+        """Return the room that is left for levels that come after those which wait for room."""
+        waits_for = {kind_in(level.lane) for level in waiting}
+        threads, loop, most = self.left
+        return Room(0 if Kind.THREAD in waits_for else threads, 0 if Kind.LOOP in waits_for else loop, most)
+
+
+@dataclass(slots=True, eq=False)
+class PlainLevel:
+    """The tasks of a level without limits, in their turn."""
+
+    level: Level
+    is_ahead: bool
+    poll: Poll
+    least: int = MIN_SHARE
+
+    @property
+    def demand(self) -> Demand:
+        """See :class:`Source`."""
+        return self.poll.demand(self.level)
+
+    def room(self) -> int:
+        """See :class:`Source`."""
+        return self.poll.left.of(self.level.lane)
+
+    def claim(self, count: int) -> Turn:
+        """See :class:`Source`."""
+        if not count:
+            return Turn(MAX_IDLE, wants_room=True)
+        claimed = len(self.poll.claim(self.level, count))
+        self.poll.left = self.poll.left.without(self.level.lane, claimed)
+        return Turn(0.0, wants_room=True) if claimed >= count else Turn(MAX_IDLE)
 
 
 class Poller:
@@ -60,7 +107,7 @@ class Poller:
         self._lease = lease
         self._held = held
         self._capacity = held.capacity
-        self._claimant = held.capacity.plain
+        self._claimer = held.capacity.plain
         self._peers = peers
         self._queue = queue
         self._admission = admission
@@ -69,7 +116,7 @@ class Poller:
         self.reader = reader
         self._claim = strategy_for(options.database, options.claim)
         self._claims_as: int | None = None
-        self._levels = RoundRobin(options.poll_interval)
+        self._levels = DueLevels(options.poll_interval)
         self._unanswered = unanswered
         self._agenda: Agenda | None = None
         self._read_at = float("-inf")
@@ -97,7 +144,7 @@ class Poller:
 
     def _poll(self) -> float:
         self.found_nothing = self._was_outpaced = False
-        self._claimant.begin()
+        self._claimer.begin()
         if self._claims_as != self._lease.executor:
             self._drop_lost()
         if clock.monotonic() >= self._lease.claims_until:
@@ -111,26 +158,26 @@ class Poller:
         if left == room:
             self._read_agenda()
             left = self._claim_from_levels(room)
-            if not self._claimant.is_held_back:
+            if not self._claimer.is_held_back:
                 self._note_nothing(room.total - left.total)
         self._lack(self._levels.due)
         if left != room:
             found_more = left.loop < room.loop and self._capacity.room_on_loop
             return 0.0 if found_more or self._capacity.wants_more else self._options.poll_interval
-        if self._claimant.is_held_back:
+        if self._claimer.is_held_back:
             return self._yield(room)
         if self._may_have_left_some:
             return min(random.uniform(0, AGAIN), self._until_due())
         if room.threads and room.loop:
-            self._claimant.rest()
+            self._claimer.rest()
         return self._until_due()
 
     def _yield(self, room: Room) -> float:
         """Sleep until the tasks with limits, which come first, have found room."""
-        if not self._claimant.has_to_wait:
+        if not self._claimer.has_to_wait:
             return 0.0
         if room.threads and room.loop:
-            self._claimant.rest()
+            self._claimer.rest()
         return min(self._until_due(), MAX_IDLE)  # nothing wakes it if the other one hangs
 
     def _lack(self, levels: list[Level]) -> None:
@@ -139,7 +186,7 @@ class Poller:
         for demand in map(self._demand, levels):
             known = first.get(demand.kind, demand)
             first[demand.kind] = min(known, demand, key=lambda one: (-one.priority, one.served_at))
-        self._claimant.lack(tuple(first.values()), self._options.poll_interval)
+        self._claimer.lack(tuple(first.values()), self._options.poll_interval)
 
     def _demand(self, level: Level) -> Demand:
         return Demand(kind_in(level.lane), level.priority, self._levels.served_at(level))
@@ -191,30 +238,20 @@ class Poller:
             self._lanes.show(agenda)
 
     def _claim_from_levels(self, room: Room) -> Room:
-        """Claim tasks, the highest priority first, round robin among equals; return the room that is left."""
-        if self._levels.due:
-            self._levels.expire()
-        passed: list[Level] = []
-        while room.total and self._levels.due:
-            level = self._levels.due[0]
-            limit = self._limit(level, room)
-            if not limit:
-                passed.append(self._levels.due.pop(0))
-                continue
-            tasks = self._claim_from(self._request(level, limit))
-            if tasks:
-                room = room.without(level.lane, len(tasks))
-            self._levels.took(len(tasks), limit)
-        self._levels.pass_over(passed, has_to_wait=self._claimant.is_held_back)
-        return room
+        """Claim tasks, the highest priority first, in turn among equals; return the room that is left."""
+        poll = Poll(self._claim_level, self._demand, room)
+        waiting: list[Level] = []
+        while levels := self._levels.take(poll.left_beside(waiting)):
+            turns = self._claimer.serve([PlainLevel(level, self._levels.is_ahead(level), poll) for level in levels])
+            waiting += [plain.level for plain, turn in turns.items() if turn.wants_room]
+        # Those that were passed over come first when they need not yield any more.
+        self._levels.put_back(waiting, is_unused=poll.left == room and self._claimer.is_held_back)
+        return poll.left
 
-    def _limit(self, level: Level, room: Room) -> int:
-        """Return how many tasks to claim from a level."""
-        share = self._levels.share(room.of(level.lane))
-        if not share or self._claimant.is_first:
-            return share
-        demand = self._demand(level)
-        return 0 if self._claimant.yields(demand) else self._claimant.share(demand, share)
+    def _claim_level(self, level: Level, count: int) -> list[ClaimedTask]:
+        tasks = self._claim_from(self._request(level, count))
+        self._levels.note_served(level)
+        return tasks
 
     def _claim_from(self, request: ClaimRequest) -> list[ClaimedTask]:
         began = clock.monotonic()
@@ -277,7 +314,7 @@ class Poller:
 
     def forget(self) -> None:
         """Forget everything that was read: after an error none of it can be relied on."""
-        self._levels.due = []
+        self._levels.forget()
         self._agenda = None
         self._unanswered.note_lost()
         self.reader.forget()

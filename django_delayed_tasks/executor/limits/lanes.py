@@ -1,9 +1,10 @@
 """Claims tasks of limited handlers (``max_concurrent``, ``rate``, ``pool``): each with its permits, or not at all."""
 
 import random
+from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import project
@@ -16,7 +17,7 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.room.capacity import kind_of
-from django_delayed_tasks.executor.room.claimant import Demand, Kind
+from django_delayed_tasks.executor.room.claimer import MAX_IDLE, Demand, Turn
 from django_delayed_tasks.executor.starting import Starting
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import find, find_function
@@ -31,39 +32,33 @@ AGAIN: Final = 0.02
 """Seconds at most before another attempt after a lost race, so that executors do not collide again, and in a drain."""
 LOST: Final = 0.2
 """The same when only permits were lost: they may be locked for long by an executor that was stopped."""
-MAX_IDLE: Final = 1.0
-"""Seconds at most until those that claim ask again whether the lease has been renewed: nothing wakes them for that."""
-TURNS: Final = 8
-"""Claims in a row for one priority, until the agenda and the ends of runs are looked at again."""
 SEARCH_EVERY: Final = 2.5
 """Seconds between two searches for blocked tasks whose executor died before it could claim the next task of their key.
 Places that two searches in a row find unchanged are read. Slow searches take a hundredth of the time."""
 
 
-class Turn(NamedTuple):
-    """The outcome of a turn of one code.
+@dataclass(slots=True, eq=False)
+class LaneLevel:
+    """The tasks of one limited code and priority, in their turn."""
 
-    Attributes:
-        pause: seconds until it may have more; 0 if something was done or found out.
-        wants_room: whether it could use more room: it has taken all of its share, or there was none.
-        lost_race: whether other executors were faster, so that it is about to try again.
-    """
+    lanes: "Lanes"
+    lane: Lane
+    priority: int
+    least: int = 1
+    is_ahead: bool = False
 
-    pause: float
-    wants_room: bool = False
-    lost_race: bool = False
+    @property
+    def demand(self) -> Demand:
+        """See :class:`Source`."""
+        return Demand(kind_of(self.lane.handler), self.priority, self.lane.served_at, self.lane.code)
 
+    def room(self) -> int:
+        """See :class:`Source`."""
+        return self.lanes.room_for(self.lane)
 
-class Served(NamedTuple):
-    """The outcome of the turns of all codes.
-
-    Attributes:
-        seconds: the seconds until each may have more, if nothing happens before.
-        lacks: the tasks that had no turn, since more urgent ones could use all the room.
-    """
-
-    seconds: list[float]
-    lacks: list[Demand]
+    def claim(self, count: int) -> Turn:
+        """See :class:`Source`."""
+        return self.lanes.claim(self.lane, self.priority, count)
 
 
 class Lanes:
@@ -88,7 +83,7 @@ class Lanes:
         self._lease = lease
         self._held = held
         self._capacity = held.capacity
-        self._claimant = held.capacity.limited
+        self._claimer = held.capacity.limited
         self._admission = admission
         self._starting = starting
         self._peers = peers
@@ -113,10 +108,10 @@ class Lanes:
             self._expected_at = {place: at for place, at in self._expected_at.items() if now <= at + FRESH}
             new = [place for place in places if place not in self._expected_at and self._may_run(place)]
             self._expected_at |= dict.fromkeys(new, now)
-            self._claimant.expect(tuple(map(self._demand, new)))
+            self._claimer.expect(tuple(map(self._demand, new)))
         self._agenda = agenda
         if places and not self._options.ends_by_itself:  # which looks at them in any case
-            self._claimant.wake.set()
+            self._claimer.wake.set()
 
     def _may_run(self, place: Place) -> bool:
         """Return whether tasks of this place may run, and it is not known that there are some.
@@ -146,23 +141,26 @@ class Lanes:
         if clock.monotonic() >= self._search_at:
             self._search()
         due = [lane for lane in self._lanes.values() if lane.open or lane.freed]
-        self._claimant.begin()
-        served = self._serve_in_turn(due)
-        lacks = (*served.lacks, *(demand for lane in due if (demand := self._lacking(lane))))
-        self._claimant.lack(lacks, MAX_IDLE)
+        self._claimer.begin()
+        waits = {lane: lane.seconds_until_permits() for lane in due}
+        ready = [LaneLevel(self, lane, priority) for lane in due if not waits[lane] for priority in lane.priorities]
+        turns = self._claimer.serve(ready)
+        lacks = tuple(level.demand for level, turn in turns.items() if turn.wants_room)
+        self._claimer.lack(lacks, MAX_IDLE)
         if self._agenda is self._noted:  # otherwise it has yet to look at the latest one
-            self._claimant.looked()
+            self._claimer.looked()
         if not lacks:
-            self._claimant.rest()
+            self._claimer.rest()
         for lane in due:
             self._restock(lane)
-        waits = [lane.seconds_until_timer() for lane in self._lanes.values()]
-        return min(MAX_IDLE, self._search_at - clock.monotonic(), *served.seconds, *waits)
+        pauses = [*filter(None, waits.values()), *(turn.pause for turn in turns.values())]
+        timers = [lane.seconds_until_timer() for lane in self._lanes.values()]
+        return min(MAX_IDLE, self._search_at - clock.monotonic(), *pauses, *timers)
 
     def forget(self) -> None:
         """Forget what may be wrong after an error; the next agenda shows what is due."""
-        self._claimant.lack((), 0.0)
-        self._claimant.looked()
+        self._claimer.lack((), 0.0)
+        self._claimer.looked()
         for lane in self._lanes.values():
             lane.forget()
 
@@ -226,79 +224,32 @@ class Lanes:
 
     def serves(self, place: Place) -> bool:
         """Return whether tasks of this place may be claimed here now. Thread-safe."""
-        return self._is_ours(place) and (self._claimant.is_first or not self._claimant.yields(self._demand(place)))
+        return self._is_ours(place) and not self._claimer.passes_over(self._demand(place))
 
     def _demand(self, place: Place) -> Demand:
         code = code_of(place.lane)
         lane = self._lanes.get(code)
         return Demand(kind_of(find(code)), place.priority, lane.served_at if lane else -inf, code)
 
-    def _lacking(self, lane: Lane) -> Demand | None:
-        """Return the tasks of a lane that lack nothing but room, or were passed over; None if there are none."""
-        has_room = self._room_for(lane) > 0 and not self._claimant.is_held_back
-        if has_room or lane.seconds_until_permits():
-            return None
-        places = lane.to_read(1, self._is_ours)
-        return self._demand(max(places, key=lambda place: place.priority)) if places else None
-
-    def _serve_in_turn(self, due: list[Lane]) -> Served:
-        """Claim tasks of codes that have some; threads and the event loop are room of two kinds."""
-        served = Served([wait for lane in due if (wait := lane.seconds_until_permits())], [])
-        ready = [lane for lane in due if not lane.seconds_until_permits()]
-        for kind in Kind:
-            self._serve_by_priority(kind, [lane for lane in ready if kind_of(lane.handler) is kind], served)
-        return served
-
-    def _serve_by_priority(self, kind: Kind, lanes: list[Lane], served: Served) -> None:
-        """Claim the tasks of the highest priority first; lower ones have what these leave of the room."""
-        levels: dict[int, list[Lane]] = {}
-        for lane in lanes:
-            for priority in lane.priorities:
-                levels.setdefault(priority, []).append(lane)
-        takes_all = False
-        for priority in sorted(levels, reverse=True):
-            if takes_all:
-                served.lacks.extend(Demand(kind, priority, lane.served_at, lane.code) for lane in levels[priority])
-                continue
-            turns = self._share(Demand(kind, priority), levels[priority])
-            served.seconds.extend(turn.pause for turn in turns)
-            takes_all = any(turn.wants_room for turn in turns)
-
-    def _share(self, demand: Demand, lanes: list[Lane]) -> list[Turn]:
-        """Let codes of equal priority share the room in turn, again and again while one of them may have more.
-
-        While one of them is about to try again, after a lost race, the others leave it its share. Return the last turn
-        of each.
-        """
-        turns = dict.fromkeys(lanes, Turn(0.0))
-        for _ in range(max(2, TURNS // len(lanes))):
-            shares = {lane: self._claimant.share(demand, self._room_for(lane), len(lanes)) for lane in lanes}
-            for lane in sorted(lanes, key=lambda lane: lane.served_at):
-                turns[lane] = self._serve(lane, demand.priority, shares[lane])
-            lanes = [lane for lane in lanes if not turns[lane].pause]
-            if not lanes or any(turn.lost_race for turn in turns.values()):
-                break
-        return list(turns.values())
-
-    def _room_for(self, lane: Lane) -> int:
+    def room_for(self, lane: Lane) -> int:
+        """Return how many tasks of a lane find room now."""
         return self._capacity.room_for(lane.handler)
 
-    def _serve(self, lane: Lane, priority: int, share: int) -> Turn:
-        """Claim tasks of one code and priority, in its share of the room."""
+    def claim(self, lane: Lane, priority: int, count: int) -> Turn:
+        """Claim up to ``count`` tasks of one code and priority; with 0 only say whether there may be some."""
 
         def serves(place: Place) -> bool:
-            return place.priority == priority and self.serves(place)
+            return place.priority == priority and self._is_ours(place)
 
-        room = min(share, self._room_for(lane))
-        places = lane.to_read(max(1, room), serves)
-        if not places or room <= 0:
+        places = lane.to_read(max(1, count), serves)
+        if not places or not count:
             return Turn(lane.seconds_until_permits() or MAX_IDLE, wants_room=bool(places))
         began = clock.monotonic()
         try:
-            turn = self._claim(lane, places, room)
+            turn = self._claim(lane, places, count)
         except Outpaced:
             lane.note_outpaced()
-            return Turn(random.uniform(0, AGAIN), lost_race=True)
+            return Turn(random.uniform(0, AGAIN), wants_room=True, lost_race=True)
         self._capacity.note_claim(clock.monotonic() - began)
         return turn
 

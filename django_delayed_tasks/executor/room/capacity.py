@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.room.claimant import Claimant, Kind
+from django_delayed_tasks.executor.room.claimer import Claimer, Kind
 from django_delayed_tasks.executor.room.lines import Lines
 from django_delayed_tasks.executor.room.pace import Pace
 from django_delayed_tasks.handlers import TaskHandler, registry
@@ -84,9 +84,9 @@ class Capacity:
         self._batch_size = options.batch_size
         self._max_tasks = options.max_tasks
         self.most = options.threads + 2 * options.batch_size
-        self.plain = Claimant()
+        self.plain = Claimer()
         # Where the poller itself claims tasks with limits, it is what is woken for them: see Poller.poll().
-        self.limited = Claimant(self.plain.wake if options.ends_by_itself else None)
+        self.limited = Claimer(self.plain.wake if options.ends_by_itself else None)
         self.plain.join(self.limited)
         self.lines = Lines(self.limited)
         self._lock = Lock()
@@ -187,8 +187,8 @@ class Capacity:
             self._count_unconnected()
         if is_last:
             logger.warning("all threads that waited for a connection continue")
-        for claimant in (self.plain, self.limited):
-            claimant.wake.set()
+        for claimer in (self.plain, self.limited):
+            claimer.wake.set()
 
     def _count_unconnected(self) -> None:
         self.is_loop_unconnected = EVENT_LOOP in self._unconnected

@@ -8,7 +8,7 @@ from math import inf
 from threading import Lock
 from typing import Final
 
-from django_delayed_tasks.executor.room.claimant import Claimant, Kind
+from django_delayed_tasks.executor.room.claimer import Claimer, Kind
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 PLAIN: Final = ""
@@ -33,7 +33,7 @@ class Lines:
         permitted: the number of tasks that wait with permits.
     """
 
-    def __init__(self, limited: Claimant) -> None:
+    def __init__(self, limited: Claimer) -> None:
         """``limited``: who claims the tasks with permits."""
         self._limited = limited
         self._numbers = count()

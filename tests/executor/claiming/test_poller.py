@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.room.claimant import Kind
+from django_delayed_tasks.executor.room.claimer import Kind
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import executors

@@ -130,6 +130,23 @@ def requests_of(bench: Bench) -> list[tuple[str, str, int]]:
     return requests
 
 
+def test_levels_that_give_nothing_are_passed_in_the_same_poll(make_bench: Any) -> None:
+    """Other executors have emptied them, or callers have locked their rows: however little room there is."""
+    handler_of(lambda task: None, code="plain")
+    bench: Bench = make_bench(threads=1)
+    usual = bench.poller._claim
+
+    def claim(alias: str, request: ClaimRequest) -> Any:
+        return [] if request.priority else usual(alias, request)
+
+    bench.poller._claim = claim
+    for number in range(5):
+        add(f"{number}", code="plain", priority=10 - number)
+    add("last", code="plain")
+    bench.poller.poll()
+    assert bench.numbers == ["last"]
+
+
 def test_a_drain_ends_when_nothing_of_either_kind_is_due(make_bench: Any, bench: Bench) -> None:
     drain: Bench = make_bench(name="draining", threads=2, async_concurrency=3, drain=True)
     add_some("plain", *range(7))

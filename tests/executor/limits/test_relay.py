@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.executor.limits import relay as relay_module
 from django_delayed_tasks.executor.room.capacity import Capacity
-from django_delayed_tasks.executor.room.claimant import Demand, Kind
+from django_delayed_tasks.executor.room.claimer import Demand, Kind
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import api
-from django_delayed_tasks.executor.room.claimant import Kind
+from django_delayed_tasks.executor.room.claimer import Kind
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Task
@@ -312,9 +312,9 @@ def test_those_that_claim_sleep_while_neither_can(make_bench: MakeBench) -> None
     for _ in range(60):
         if taken < 2 and len(bench.queue) and bench.queue.get():
             taken += 1
-        for claimant, turn in ((bench.capacity.plain, bench.poller.poll), (bench.capacity.limited, bench.tick)):
-            if claimant.wake.is_set() or wakes < 6:
-                claimant.wake.clear()
+        for claimer, turn in ((bench.capacity.plain, bench.poller.poll), (bench.capacity.limited, bench.tick)):
+            if claimer.wake.is_set() or wakes < 6:
+                claimer.wake.clear()
                 wakes += 1
                 turn()
     assert wakes < 20

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from django_delayed_tasks.executor.room import lines as lines_module
-from django_delayed_tasks.executor.room.claimant import Claimant, Demand, Kind
+from django_delayed_tasks.executor.room.claimer import Claimer, Demand, Kind
 from django_delayed_tasks.executor.room.lines import Lines
 from tests.executor.test_held import a_task
 
-LIMITED = Claimant()
+LIMITED = Claimer()
 """It lacks nothing."""
 
 
@@ -80,9 +80,9 @@ def test_a_thread_that_comes_second_takes_from_another_line(monkeypatch: pytest.
 
 def test_a_code_that_lacks_room_has_its_turn_too() -> None:
     """Its tasks are claimed one by one: if its line did not count, tasks without permits would start twice as often."""
-    claimant = Claimant()
-    claimant.lack((Demand(Kind.THREAD, 0, code="a"), Demand(Kind.THREAD, 0, code="b")), 1.0)
-    lines = Lines(claimant)
+    claimer = Claimer()
+    claimer.lack((Demand(Kind.THREAD, 0, code="a"), Demand(Kind.THREAD, 0, code="b")), 1.0)
+    lines = Lines(claimer)
     for number in range(4):
         lines.add([[a_task(number)]], False)
     codes: list[str] = []

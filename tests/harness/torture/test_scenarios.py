@@ -18,7 +18,7 @@ HERE = [
 ]  # fmt: skip
 
 # PostgreSQL may well see no deadlock in the storm.
-WITHOUT_FAULTS = ("one-identity", "deadlocks", "stopping", "texts", "misuse")
+WITHOUT_FAULTS = ("one-identity", "deadlocks", "stopping", "texts", "misuse", "order")
 
 
 @pytest.mark.parametrize("chosen", HERE)

@@ -1,15 +1,21 @@
-"""Those that claim, as far as they have to know of each other: whose tasks come first, and who waits for room."""
+"""The two that claim: tasks without limits, and tasks with them. Whose turn it is, and what each lacks room for."""
 
+from collections.abc import Iterable
 from enum import Enum
+from itertools import groupby
 from math import inf
 from threading import Event
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from django_delayed_tasks import clock
 
 GRACE: Final = 5.0
 """Seconds after which tasks hold others up no longer, although the thread that would claim them has not been heard of:
 its connection may hang."""
+MAX_IDLE: Final = 1.0
+"""Seconds at most until those that claim ask again whether the lease has been renewed: nothing wakes them for that."""
+TURNS: Final = 8
+"""Claims in a row for one priority, until the agenda and the ends of runs are looked at again."""
 
 
 class Kind(Enum):
@@ -45,8 +51,49 @@ class Demand(NamedTuple):
         return self.kind is Kind.LOOP and self.served_at < other.served_at
 
 
-class Claimant:
-    """One of the two threads that claim: tasks without limits, or with them. Thread-safe.
+class Turn(NamedTuple):
+    """The outcome of a turn of one source.
+
+    Attributes:
+        pause: seconds until it may have more; 0 if something was done or found out.
+        wants_room: whether it could use more room: it has taken all of its share, or there was none.
+        lost_race: whether other executors were faster, so that it is about to try again.
+    """
+
+    pause: float
+    wants_room: bool = False
+    lost_race: bool = False
+
+
+class Source(Protocol):
+    """Due tasks of one priority that are claimed together: those of a level without limits, or of a limited code."""
+
+    @property
+    def least(self) -> int:
+        """The number of tasks at least for which a claim is worthwhile, where there is room for them."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether they are not due yet, but will be in a moment: these come last."""
+
+    @property
+    def demand(self) -> Demand:
+        """The tasks, as others have to know of them."""
+
+    def room(self) -> int:
+        """Return how many of the tasks find room now."""
+
+    def claim(self, count: int) -> Turn:
+        """Claim up to ``count`` tasks; with 0 only say whether there are some that could use room."""
+
+
+S = TypeVar("S", bound=Source)
+
+
+class Claimer:
+    """One of the two that claim, each in a thread of its own: tasks without limits, or with them.
+
+    What the other one has to know is thread-safe.
 
     Attributes:
         wake: set when there is something to claim, or room for it.
@@ -64,7 +111,7 @@ class Claimant:
         self._lacks_until = self._expected_until = 0.0
         self._other = self
 
-    def join(self, other: "Claimant") -> None:
+    def join(self, other: "Claimer") -> None:
         """Let these two yield to each other."""
         self._other, other._other = other, self
 
@@ -104,6 +151,10 @@ class Claimant:
         """Whether the other one lacks nothing, so that it need not yield."""
         return not (self._other.lacks or self._other._expected)
 
+    def passes_over(self, demand: Demand) -> bool:
+        """Return whether these tasks are to be passed over now; this is quick while the other one lacks no room."""
+        return not self.is_first and self.yields(demand)
+
     def yields(self, demand: Demand) -> bool:
         """Return whether these tasks are to be passed over, since the other one lacks room for some that come first.
 
@@ -123,16 +174,6 @@ class Claimant:
         is_lacking = now < self._lacks_until and any(one.precedes(demand) for one in lacks)
         return is_lacking or (now < self._expected_until and any(one.precedes(demand) for one in expected))
 
-    def share(self, demand: Demand, room: int, equals: int = 1) -> int:
-        """Return how much of the room to take for one of ``equals`` codes of this claimant, with such tasks each.
-
-        On the event loop they share it with those of the other one, and the first of them takes no more than the last:
-        nothing but claims puts runs in an order there.
-        """
-        if demand.kind is Kind.THREAD or room <= 0:
-            return -(-room // equals)
-        return max(1, room // (equals + self._other.lacking(demand.kind, demand.priority)))
-
     def lacking(self, kind: Kind, priority: int) -> int:
         """Return for how many codes it lacks room of this kind, for tasks of this priority."""
         return sum(demand.kind is kind and demand.priority == priority for demand in self.lacks)
@@ -145,3 +186,61 @@ class Claimant:
     def lacks_for_others(self, code: str) -> bool:
         """Return whether it lacks room for tasks of another code than this one."""
         return any(demand.code != code for demand in self.lacks)
+
+    def serve(self, sources: Iterable[S]) -> dict[S, Turn]:
+        """Let sources claim: higher priorities first, equals in turn. Return the last turn of each.
+
+        Lower priorities have the room of their kind that higher ones leave: none while these could use more.
+        """
+        turns: dict[S, Turn] = {}
+        taken: dict[Kind, int] = {}
+        for (_, _, kind), some in groupby(sorted(sources, key=_place), key=_place):
+            equals = list(some)
+            priority = equals[0].demand.priority
+            is_taken = priority <= taken.get(Kind(kind), -inf)
+            last = {source: source.claim(0) for source in equals} if is_taken else self._share(equals)
+            turns |= last
+            if any(turn.wants_room for turn in last.values()):
+                taken[Kind(kind)] = max(priority, taken.get(Kind(kind), priority))
+        return turns
+
+    def _share(self, equals: list[S]) -> dict[S, Turn]:
+        """Let equals share the room in turn, again and again while one of them may have more.
+
+        While one of them is about to try again, after a lost race, the others leave it its share.
+        """
+        turns: dict[S, Turn] = {}
+        for _ in range(max(2, TURNS // len(equals))):
+            turns |= self._round(equals)
+            equals = [source for source in equals if not turns[source].pause]
+            if not equals or any(turn.lost_race for turn in turns.values()):
+                break
+        return turns
+
+    def _round(self, equals: list[S]) -> dict[S, Turn]:
+        turns: dict[S, Turn] = {}
+        on_loop = {source: self._on_loop(source, len(equals)) for source in equals if source.demand.kind is Kind.LOOP}
+        left = len(equals)
+        for source in sorted(equals, key=lambda source: source.demand.served_at):
+            share = on_loop.get(source) or max(source.least, -(-source.room() // left))
+            turns[source] = source.claim(self._allowed(source, share))
+            left -= not turns[source].lost_race
+        return turns
+
+    def _on_loop(self, source: Source, equals: int) -> int:
+        """Return the share of one of ``equals`` in the room on the event loop, with those of the other claimer.
+
+        It is rounded down: nothing but claims puts runs in an order there, and the first one would always have more.
+        """
+        others, room = self._other.lacking(source.demand.kind, source.demand.priority), source.room()
+        return max(1, min(room, source.least) // (1 + others), room // (equals + others))
+
+    def _allowed(self, source: Source, share: int) -> int:
+        """Return how many tasks a source may claim of its share: none while tasks of the other claimer come first."""
+        room = min(share, source.room())
+        return 0 if room <= 0 or self.passes_over(source.demand) else room
+
+
+def _place(source: Source) -> tuple[bool, int, str]:
+    kind, priority, *_ = source.demand
+    return source.is_ahead, -priority, kind.value
