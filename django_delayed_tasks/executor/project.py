@@ -49,7 +49,7 @@ def ask(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """
     if _caller.get() is None:
         return call(who, function, *args)
-    begun = kept_connections.in_transaction()
+    begun = kept_connections.with_open_transactions()
     try:
         return context_of(who).run(function, *args)
     except BaseException as error:
@@ -109,7 +109,7 @@ def refuse_left_open(but: str | None = None) -> None:
     Raises:
         TransactionManagementError: what it wrote there will be rolled back.
     """
-    for connection in kept_connections.in_transaction():
+    for connection in kept_connections.with_open_transactions():
         if connection.alias != but:
             raise TransactionManagementError(LEFT_OPEN.format(connection.alias))
 

@@ -194,14 +194,14 @@ class Claimer:
         """
         turns: dict[S, Turn] = {}
         taken: dict[Kind, int] = {}
-        for (_, _, kind), some in groupby(sorted(sources, key=_place), key=_place):
+        for _, some in groupby(sorted(sources, key=_place), key=_place):
             equals = list(some)
-            priority = equals[0].demand.priority
-            is_taken = priority <= taken.get(Kind(kind), -inf)
+            kind, priority, *_ = equals[0].demand
+            is_taken = kind in taken and priority <= taken[kind]
             last = {source: source.claim(0) for source in equals} if is_taken else self._share(equals)
             turns |= last
             if any(turn.wants_room for turn in last.values()):
-                taken[Kind(kind)] = max(priority, taken.get(Kind(kind), priority))
+                taken[kind] = max(priority, taken.get(kind, priority))
         return turns
 
     def _share(self, equals: list[S]) -> dict[S, Turn]:

@@ -231,7 +231,7 @@ def lend() -> OfThread | None:
     return found
 
 
-def in_transaction() -> list[BaseDatabaseWrapper]:
+def with_open_transactions() -> list[BaseDatabaseWrapper]:
     """Return this thread's connections on which a transaction is open."""
     found = own()
     return [connection for connection in found.all if is_in_transaction(connection)] if found else []
