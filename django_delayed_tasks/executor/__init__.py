@@ -31,7 +31,7 @@ The way of one task, file by file:
 5. worker: ``CrewThread.run`` in ``threads/crew.py`` takes the batch; ``Performer.perform`` in ``running/worker.py``, or
    ``aperform`` on the event loop, holds it until it is due, and releases it if the lease can no longer be trusted;
 6. run: ``run`` in ``running/run.py``, or ``arun`` in ``running/awaited_run.py``, refuses what is too late, and calls
-   the handler (``call_and_decide``, ``middleware.call``), inside of a transaction of ``running/atomic.py`` if the run
+   the handler (``call_and_decide``, ``middleware.caller``), inside of a transaction of ``running/atomic.py`` if the run
    is atomic;
 7. decide: ``decide`` in ``running/deciding.py`` turns what the handler returned or raised into a settlement. Then the
    performer gives back the resource of a pool;

@@ -194,8 +194,8 @@ class Executor:
     def _cut_off(self) -> None:
         """Take the tasks from runs whose transactions would keep what follows from being written, and end these."""
         for thread in [*self.workers.threads, *self.workers.lost()]:
-            if (running := thread.job) and thread.own.blocks_writers() and running.abandon():
-                thread.own.cut_off()
+            if running := thread.job:
+                thread.own.cut_off(running.abandon)
 
     def _left_behind(self) -> int:
         """Log the tasks that are left behind, and return their number.

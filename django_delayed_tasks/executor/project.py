@@ -18,6 +18,7 @@ from threading import local
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from django.core.cache import caches
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
 from django_delayed_tasks.store.sql import kept_connections
@@ -49,7 +50,7 @@ def ask(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """
     if _caller.get() is None:
         return call(who, function, *args)
-    begun = kept_connections.with_open_transactions()
+    begun = _of_atomic_run()
     try:
         return context_of(who).run(function, *args)
     except BaseException as error:
@@ -103,15 +104,20 @@ def work(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     return returned
 
 
-def refuse_left_open(but: str | None = None) -> None:
-    """Raise if the present call has left a transaction open on a database other than ``but``.
+def refuse_left_open(who: object) -> None:
+    """End transactions that the handler of the atomic run ``who`` has left open, other than that of the run.
 
     Raises:
-        TransactionManagementError: what it wrote there will be rolled back.
+        TransactionManagementError: there was one, on another database.
     """
-    for connection in kept_connections.with_open_transactions():
-        if connection.alias != but:
-            raise TransactionManagementError(LEFT_OPEN.format(connection.alias))
+    if left_open := kept_connections.end_transactions(who, _of_atomic_run()):
+        raise TransactionManagementError(LEFT_OPEN.format(left_open))
+
+
+def _of_atomic_run() -> BaseDatabaseWrapper | None:
+    """Return this thread's connection to the database of the tasks if it is in the transaction of an atomic run."""
+    own = kept_connections.own()
+    return own.connection if own is not None and own.connection.in_atomic_block else None
 
 
 async def astep(who: object, function: Callable[[Unpack[Ts]], Awaitable[R]], *args: *Ts) -> R:

@@ -65,9 +65,11 @@ PLAIN = (
 )
 
 
-def call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
-    """Call a handler, inside of the middlewares; return what they return."""
-    return chain(Run(handler, tasks)) if (chain := _chain()) is not _handle else _call(handler, tasks)
+@cache
+def caller() -> "Callable[[TaskHandler, Sequence[ClaimedTask]], Any]":
+    """Return the function that calls a handler for tasks inside of the middlewares, and returns what they return."""
+    chain = _chain()
+    return _call if chain is _handle else lambda handler, tasks: chain(Run(handler, tasks))
 
 
 async def acall(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
@@ -174,6 +176,7 @@ def _forget(*, setting: str, **_: Any) -> None:
 
 def _rebuild() -> None:
     """Build the middlewares again when they are needed next."""
+    caller.cache_clear()
     _chain.cache_clear()
     _achain.cache_clear()
 

@@ -156,7 +156,7 @@ class Contender:
         try:
             return resources.take(request.alias, chosen, holder, max(request.ttl, request.at_least))
         except Error:
-            if kept_connections.drop_broken(request.alias):  # the answer may be lost, and not the lease
+            if kept_connections.has_broken(request.alias):  # the answer may be lost, and not the lease
                 pk, version = chosen
                 grant = Grant(pk, version + 1, holder)
                 with suppress(Error):
@@ -190,7 +190,7 @@ class Contender:
 
 def may_pass(error: Error, alias: str) -> bool:
     """Return whether the error may pass: another connection holds a lock, or this one is broken."""
-    return is_transient(error) or kept_connections.drop_broken(alias)
+    return is_transient(error) or kept_connections.has_broken(alias)
 
 
 def has_passed(deadline: float | None) -> bool:

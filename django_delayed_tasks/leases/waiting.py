@@ -138,6 +138,6 @@ def reconnecting(alias: str, work: Callable[[], T]) -> T:
         if is_free and not connection.in_atomic_block and not connection.autocommit:
             connection.close()  # it broke at the end of a transaction that the work itself had opened
         # At the end of a transaction Django may have made a new connection already.
-        elif not kept_connections.drop_broken(alias) and (before is None or connection.connection is before):
+        elif not kept_connections.has_broken(alias) and (before is None or connection.connection is before):
             raise
         return work()

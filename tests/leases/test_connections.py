@@ -16,7 +16,7 @@ from django_delayed_tasks.leases.waiting import reconnecting
 from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import WantedResource
-from django_delayed_tasks.store.sql.kept_connections import drop_broken
+from django_delayed_tasks.store.sql.kept_connections import has_broken
 from tests.leases.rows import POOL, add, free_names
 from tests.sessions import sessions
 from tests.threads import in_thread, start_thread
@@ -132,9 +132,9 @@ def test_it_broke_just_after_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_that_was_closed_counts_as_broken() -> None:
     connection.ensure_connection()
-    assert not drop_broken("default")
+    assert not has_broken("default")
     connection.close()
-    assert drop_broken("default")
+    assert has_broken("default")
 
 
 def test_a_transaction_keeps_its_connection() -> None:
@@ -144,7 +144,7 @@ def test_a_transaction_keeps_its_connection() -> None:
     with transaction.atomic():
         with suppress(Error), connection.cursor() as cursor:
             cursor.execute("SELECT no_such_column")
-        assert not drop_broken("default")
+        assert not has_broken("default")
         transaction.set_rollback(True)
     assert connection.connection is before
 
@@ -154,7 +154,7 @@ def test_one_that_breaks_within_a_transaction_ends_with_it() -> None:
     before = connection.connection
     with suppress(Error), transaction.atomic():
         break_connection()
-        assert not drop_broken("default")
+        assert not has_broken("default")
         assert connection.connection is before
     connection.close()
 

@@ -80,14 +80,15 @@ def send(value, **options):
 def forward():
     options = [{}, {"countdown": 0.2}, {"eta": datetime.now(UTC)}, {"expires": 3600}, {"priority": 3}]
     step = signature(NAME, args=["next"], immutable=True)
+    # All before the worker starts: Kombu's transport may take a message from the folder before it is written.
+    for number, value in enumerate(VALUES):
+        send(value, serializer="json", **options[number % len(options)])
+    for value in KEPT:
+        send(value)
+    chain(signature(NAME, args=["first"]), step).apply_async()
+    send("called back", link=step)
+    send("errs back", link_error=step)
     with start_worker(app, perform_ping_check=False, pool="solo", loglevel="critical"):
-        for number, value in enumerate(VALUES):
-            send(value, serializer="json", **options[number % len(options)])
-        for value in KEPT:
-            send(value)
-        chain(signature(NAME, args=["first"]), step).apply_async()
-        send("called back", link=step)
-        send("errs back", link_error=step)
         deadline = time.monotonic() + 60
         while len(said) + Task.objects.count() < len(KEPT) + 3 + len(VALUES):
             assert time.monotonic() < deadline, said

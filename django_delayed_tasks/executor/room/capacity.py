@@ -152,7 +152,8 @@ class Capacity:
             self._on_loop.note_end(seconds)
         if self.limited.wants_room:
             self.limited.wake.set()
-        self._wake(has_left_loop and self.room_on_loop > 0)
+        if self.plain.wants_room:
+            self._wake(has_left_loop and self.room_on_loop > 0)
 
     def withdraw(self, claims: Iterable[Claim]) -> None:
         """Note that these tasks will not start here: they no longer count as claimed."""

@@ -74,9 +74,9 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: i
 def _call(handler: TaskHandler, tasks: Batch) -> Any:
     """Call the handler; an atomic one is inside a transaction, and that as a whole is a call of the project's code."""
     if not handler.atomic:
-        return project.work(tasks[0], middleware.call, handler, tasks)
-    returned = middleware.call(handler, tasks)
-    project.refuse_left_open(but=tasks[0].alias)
+        return project.work(tasks[0], middleware.caller(), handler, tasks)
+    returned = middleware.caller()(handler, tasks)
+    project.refuse_left_open(tasks[0])
     return returned
 
 

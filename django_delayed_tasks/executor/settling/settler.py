@@ -154,7 +154,7 @@ class Settler(Loop):
             used = kept_connections.opened(self._alias)
             ended = self.write(batch)
         except Exception as error:
-            has_broken = kept_connections.has_broken(self._alias, used) and not is_transient(error)
+            has_broken = used and kept_connections.has_broken(self._alias, used) and not is_transient(error)
             is_away = has_broken and access_to(connections[self._alias]) is not Access.WRITE
             self._breaks = self._breaks + 1 if has_broken and not is_away else 0
             if used is None or (self._breaks < MAX_BREAKS and _may_pass(error)):

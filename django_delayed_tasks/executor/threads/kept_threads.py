@@ -49,7 +49,7 @@ class KeptThreads(ThreadPoolExecutor):
     def _make(self, thread: CrewThread[Call], call: Call) -> None:
         if call.future.set_running_or_notify_cancel():
             try:
-                result = project.call(call.who, _called, call.function)
+                result = project.within(call.who, project.work, call.who, call.function)
             except BaseException as error:
                 call.future.set_exception(error)
             else:
@@ -75,13 +75,6 @@ class KeptThreads(ThreadPoolExecutor):
     def is_connected(self) -> bool:
         """Whether a thread has a connection open."""
         return any(thread.is_connected for thread in list(self._crew.threads))
-
-
-def _called(function: Callable[[], R]) -> R:
-    """Call the function; what it has left open is lost, so that it has failed, as a handler would have."""
-    returned = function()
-    project.refuse_left_open()
-    return returned
 
 
 def _fail(call: Call, error: BaseException) -> None:

@@ -7,7 +7,7 @@ new is closed and replaced; all that judges a connection is in this file.
 import os
 from asyncio import _set_running_loop
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from threading import get_ident
@@ -160,36 +160,34 @@ class OfThread:
             wrappers = self.wrappers if connection is self.connection else 0
             if connection.queries_log:  # with DEBUG; a web process forgets them at each request
                 connection.queries_log.clear()
+            if is_as_new(connection, wrappers):
+                continue
+            if is_in_transaction(connection):
+                self.end_transaction(connection, who)
+                continue
+            if connection.errors_occurred and len(connection.execute_wrappers) <= wrappers:  # not through the run's
+                # One to another database, as a replica, need not write.
+                discard_unusable(connection, Access.WRITE if connection is self.connection else Access.READ)
             if not is_as_new(connection, wrappers):
-                self._put_right(connection, wrappers, who)
-
-    def _put_right(self, connection: BaseDatabaseWrapper, wrappers: int, who: object) -> None:
-        if is_in_transaction(connection):
-            self.end_transaction(connection, who)
-            return
-        if connection.errors_occurred and len(connection.execute_wrappers) <= wrappers:  # not asked through the run's
-            # One to another database, as a replica, need not write.
-            discard_unusable(connection, Access.WRITE if connection is self.connection else Access.READ)
-        if not is_as_new(connection, wrappers):
-            self._replace(connection)
+                self._replace(connection)
 
     def end_transaction(self, connection: BaseDatabaseWrapper, who: object) -> None:
         """Replace a connection on which ``who`` has left a transaction open."""
         logger.error("%s left a transaction open on %r: what it wrote there is rolled back", who, connection.alias)
         self._replace(connection)
 
-    def blocks_writers(self) -> bool:
-        """Return whether the thread is in a transaction that keeps all others from writing; for another thread."""
-        with suppress(Exception):  # the thread may close it at the same moment
-            return self.connection.connection is not None and dialect_of(self.connection).blocks_writers()
-        return False
+    def cut_off(self, abandon: Callable[[], bool]) -> None:
+        """End, from another thread, a transaction that keeps all others from writing, if ``abandon()`` agrees.
 
-    def cut_off(self) -> None:
-        """End that transaction from another thread; the thread itself can then write no more."""
-        try:
-            dialect_of(self.connection).cut_off()
-        except Exception:
-            logger.exception("the transaction of a run that is cut off could not be ended")
+        The thread itself can then write no more.
+        """
+        with suppress(Exception):  # the thread may close it at the same moment
+            if self.connection.connection is None or not dialect_of(self.connection).blocks_writers() or not abandon():
+                return
+            try:
+                dialect_of(self.connection).cut_off()
+            except Exception:
+                logger.exception("the transaction of a run that is cut off could not be ended")
 
     def begin_in_one_statement(self) -> None:
         """Let this thread begin transactions with BEGIN: Django turns autocommit off and on again on MariaDB and MySQL.
@@ -231,16 +229,10 @@ def lend() -> OfThread | None:
     return found
 
 
-def with_open_transactions() -> list[BaseDatabaseWrapper]:
-    """Return this thread's connections on which a transaction is open."""
-    found = own()
-    return [connection for connection in found.all if is_in_transaction(connection)] if found else []
+def end_transactions(who: object, but: BaseDatabaseWrapper | None = None) -> str | None:
+    """Replace this thread's connections, ``but`` for one, on which ``who`` has left a transaction open.
 
-
-def end_transactions(who: object, begun: Sequence[BaseDatabaseWrapper] = ()) -> str | None:
-    """Replace this thread's connections on which ``who`` has left a transaction open; leave all else as it is.
-
-    Those in ``begun`` were in a transaction before. Return the alias of one that was replaced, or None.
+    All else is left as it is. Return the alias of one that was replaced, or None.
     """
     if not (found := _of_thread.get(get_ident())):
         return None
@@ -249,7 +241,7 @@ def end_transactions(who: object, begun: Sequence[BaseDatabaseWrapper] = ()) -> 
         is_open = is_in_transaction(connection)
         if is_open is None:
             connection.errors_occurred = True  # so that it is looked at by :meth:`OfThread.tidy`
-        elif is_open and connection not in begun:
+        elif is_open and connection is not but:
             found.end_transaction(connection, who)
             alias = connection.alias
     return alias
@@ -384,24 +376,18 @@ def opened(alias: str) -> Any:
     return connections[alias].connection
 
 
-def has_broken(alias: str, used: Any) -> bool:
-    """Return, after an error, whether the connection ``used`` no longer works; the next use opens a new one."""
-    global losses  # if the rollback failed too, Django has closed the connection and may have opened a new one
-    if connections[alias].connection is used:
-        return discard_unusable(connections[alias])
-    losses += 1
-    return True
+def has_broken(alias: str, used: Any = None) -> bool:
+    """Return, after an error, whether this thread's connection no longer works; the next use opens a new one.
 
-
-def drop_broken(alias: str) -> bool:
-    """Close this thread's connection if it no longer works and in no transaction; return whether there is none.
-
-    For code that is called within a caller's transaction, which ends a broken one itself.
+    ``used`` is the driver's object that one of this package's threads has used. Without it, a connection that is in a
+    transaction is left as it is: the caller that has begun it ends it.
     """
+    global losses
     connection = connections[alias]
-    if connection.connection is None:
+    if connection.connection is None or connection.connection is not (used or connection.connection):
+        losses += 1  # the rollback failed too: Django has closed the connection, and may have opened a new one
         return True
-    return connection.autocommit and discard_unusable(connection)
+    return (used is not None or connection.autocommit) and discard_unusable(connection)
 
 
 def failure_to_open(alias: str) -> Exception | None:

@@ -59,7 +59,11 @@ class SQLite(Dialect):
 
     def stored(self, moment: datetime) -> str:
         # The same as adapt_datetimefield_value, at a tenth of its cost.
-        return str(moment.astimezone(UTC).replace(tzinfo=None))
+        in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+        return str(in_utc.replace(tzinfo=None))
+
+    def returned_moment(self, column: str) -> str:
+        return f"({column} || '')"  # for a column itself, Django's converter calls three functions
 
     def sent_moments(self, moments: Sequence[datetime | None], since: datetime) -> Sequence[Any]:
         return [None if moment is None else self.stored(moment) for moment in moments]
