@@ -168,7 +168,7 @@ def test_tasks_that_wait_for_their_key_hold_up_nobody() -> None:
     assert sorted(started.rows) == [("keyed", 10), ("limited", 5), ("limited", 5)]
 
 
-def test_a_code_keeps_its_share_of_the_room_when_it_loses_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_code_that_loses_a_race_still_gets_a_part_of_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its equals do not take all of it in the few milliseconds until it tries again: their runs may be long."""
     lost: list[str] = []
 

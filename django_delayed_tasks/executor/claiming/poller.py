@@ -1,8 +1,9 @@
 """Claims due tasks level by level, and reads the agenda when it knows of no more (docs/explanation/claiming.md)."""
 
 import random
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from threading import Event
 
@@ -10,14 +11,15 @@ from django.db import Error, connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.admission import Admission
-from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, DueLevels
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
+from django_delayed_tasks.executor.claiming.due_levels import DueLevels
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.lanes import AGAIN, Lanes
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import ALONE, Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.room.capacity import Room, kind_in
-from django_delayed_tasks.executor.room.claimer import MAX_IDLE, Demand, Kind, Turn
+from django_delayed_tasks.executor.room.claimer import MAX_IDLE, Demand, Kind, Turn, order
 from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
 from django_delayed_tasks.executor.starting import Starting
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
@@ -40,17 +42,18 @@ MIN_SHARE = 32
 
 @dataclass(slots=True)
 class Poll:
-    """One poll: what it claims by, and the room that is left."""
+    """One poll: what it claims by, and the room that is left.
+
+    Attributes:
+        claimed: the numbers of tasks that were claimed.
+        taken: the kinds of room that a level was given none of, so that less urgent ones get none either.
+    """
 
     claim: Callable[[Level, int], list[ClaimedTask]]
     demand: Callable[[Level], Demand]
     left: Room
-
-    def left_beside(self, waiting: Collection[Level]) -> Room:
-        """Return the room that is left for levels that come after those which wait for room."""
-        waits_for = {kind_in(level.lane) for level in waiting}
-        threads, loop, most = self.left
-        return Room(0 if Kind.THREAD in waits_for else threads, 0 if Kind.LOOP in waits_for else loop, most)
+    claimed: Counter[Kind] = field(default_factory=Counter)
+    taken: set[Kind] = field(default_factory=set)
 
 
 @dataclass(slots=True, eq=False)
@@ -73,10 +76,13 @@ class PlainLevel:
 
     def claim(self, count: int) -> Turn:
         """See :class:`Source`."""
+        poll, lane = self.poll, self.level.lane
         if not count:
+            poll.taken.add(kind_in(lane))
             return Turn(MAX_IDLE, wants_room=True)
-        claimed = len(self.poll.claim(self.level, count))
-        self.poll.left = self.poll.left.without(self.level.lane, claimed)
+        if claimed := len(poll.claim(self.level, count)):
+            poll.claimed[kind_in(lane)] += claimed
+            poll.left = poll.left.without(lane, claimed)
         return Turn(0.0, wants_room=True) if claimed >= count else Turn(MAX_IDLE)
 
 
@@ -154,15 +160,15 @@ class Poller:
         if not room.total:
             self._read_for_lanes()
             return self._options.poll_interval
-        left = self._claim_from_levels(room)
-        if left == room:
+        claimed = self._claim_from_levels(room)
+        if not claimed:
             self._read_agenda()
-            left = self._claim_from_levels(room)
+            claimed = self._claim_from_levels(room)
             if not self._claimer.is_held_back:
-                self._note_nothing(room.total - left.total)
+                self._note_nothing(claimed.total())
         self._lack(self._levels.due)
-        if left != room:
-            found_more = left.loop < room.loop and self._capacity.room_on_loop
+        if claimed:
+            found_more = claimed[Kind.LOOP] and self._capacity.room_on_loop
             return 0.0 if found_more or self._capacity.wants_more else self._options.poll_interval
         if self._claimer.is_held_back:
             return self._yield(room)
@@ -185,7 +191,7 @@ class Poller:
         first: dict[Kind, Demand] = {}
         for demand in map(self._demand, levels):
             known = first.get(demand.kind, demand)
-            first[demand.kind] = min(known, demand, key=lambda one: (-one.priority, one.served_at))
+            first[demand.kind] = min(known, demand, key=order)
         self._claimer.lack(tuple(first.values()), self._options.poll_interval)
 
     def _demand(self, level: Level) -> Demand:
@@ -237,16 +243,19 @@ class Poller:
             self._lack(self._due(agenda))
             self._lanes.show(agenda)
 
-    def _claim_from_levels(self, room: Room) -> Room:
-        """Claim tasks, the highest priority first, in turn among equals; return the room that is left."""
+    def _claim_from_levels(self, room: Room) -> Counter[Kind]:
+        """Claim tasks of levels that are due, in the order of their turns; return their numbers."""
         poll = Poll(self._claim_level, self._demand, room)
-        waiting: list[Level] = []
-        while levels := self._levels.take(poll.left_beside(waiting)):
-            turns = self._claimer.serve([PlainLevel(level, self._levels.is_ahead(level), poll) for level in levels])
-            waiting += [plain.level for plain, turn in turns.items() if turn.wants_room]
+        turns = self._claimer.serve(self._portions(poll))
         # Those that were passed over come first when they need not yield any more.
-        self._levels.put_back(waiting, is_unused=poll.left == room and self._claimer.is_held_back)
-        return poll.left
+        is_unused = not poll.claimed and self._claimer.is_held_back
+        self._levels.put_back([plain.level for plain, turn in turns.items() if turn.wants_room], is_unused)
+        return poll.claimed
+
+    def _portions(self, poll: Poll) -> Iterator[list[PlainLevel]]:
+        """Yield no more levels than may find room: there may be thousands."""
+        while levels := self._levels.take(poll.left, but=poll.taken):
+            yield [PlainLevel(level, self._levels.is_ahead(level), poll) for level in levels]
 
     def _claim_level(self, level: Level, count: int) -> list[ClaimedTask]:
         tasks = self._claim_from(self._request(level, count))

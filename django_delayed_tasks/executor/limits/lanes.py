@@ -144,7 +144,7 @@ class Lanes:
         self._claimer.begin()
         waits = {lane: lane.seconds_until_permits() for lane in due}
         ready = [LaneLevel(self, lane, priority) for lane in due if not waits[lane] for priority in lane.priorities]
-        turns = self._claimer.serve(ready)
+        turns = self._claimer.serve([ready])
         lacks = tuple(level.demand for level, turn in turns.items() if turn.wants_room)
         self._claimer.lack(lacks, MAX_IDLE)
         if self._agenda is self._noted:  # otherwise it has yet to look at the latest one

@@ -187,21 +187,23 @@ class Claimer:
         """Return whether it lacks room for tasks of another code than this one."""
         return any(demand.code != code for demand in self.lacks)
 
-    def serve(self, sources: Iterable[S]) -> dict[S, Turn]:
+    def serve(self, portions: Iterable[Iterable[S]]) -> dict[S, Turn]:
         """Let sources claim: higher priorities first, equals in turn. Return the last turn of each.
 
-        Lower priorities have the room of their kind that higher ones leave: none while these could use more.
+        Lower priorities have the room of their kind that higher ones leave: none while these could use more. The
+        sources of a later portion come after those of an earlier one; it is drawn when these have had their turns.
         """
         turns: dict[S, Turn] = {}
         taken: dict[Kind, int] = {}
-        for _, some in groupby(sorted(sources, key=_place), key=_place):
-            equals = list(some)
-            kind, priority, *_ = equals[0].demand
-            is_taken = kind in taken and priority <= taken[kind]
-            last = {source: source.claim(0) for source in equals} if is_taken else self._share(equals)
-            turns |= last
-            if any(turn.wants_room for turn in last.values()):
-                taken[kind] = max(priority, taken.get(kind, priority))
+        for sources in portions:
+            for _, some in groupby(sorted(sources, key=_rank), key=_rank):
+                equals = list(some)
+                kind, priority, *_ = equals[0].demand
+                is_taken = kind in taken and priority <= taken[kind]
+                last = {source: source.claim(0) for source in equals} if is_taken else self._share(equals)
+                turns |= last
+                if any(turn.wants_room for turn in last.values()):
+                    taken[kind] = max(priority, taken.get(kind, priority))
         return turns
 
     def _share(self, equals: list[S]) -> dict[S, Turn]:
@@ -221,7 +223,7 @@ class Claimer:
         turns: dict[S, Turn] = {}
         on_loop = {source: self._on_loop(source, len(equals)) for source in equals if source.demand.kind is Kind.LOOP}
         left = len(equals)
-        for source in sorted(equals, key=lambda source: source.demand.served_at):
+        for source in sorted(equals, key=lambda source: order(source.demand)):
             share = on_loop.get(source) or max(source.least, -(-source.room() // left))
             turns[source] = source.claim(self._allowed(source, share))
             left -= not turns[source].lost_race
@@ -241,6 +243,14 @@ class Claimer:
         return 0 if room <= 0 or self.passes_over(source.demand) else room
 
 
-def _place(source: Source) -> tuple[bool, int, str]:
-    kind, priority, *_ = source.demand
-    return source.is_ahead, -priority, kind.value
+def order(demand: Demand, is_ahead: bool = False) -> tuple[bool, int, float]:
+    """Return the place of tasks in the order in which they are claimed, as a key for sorting.
+
+    What is due comes before what will be in a moment, then the higher priority, then what was served least recently.
+    """
+    return is_ahead, -demand.priority, demand.served_at
+
+
+def _rank(source: Source) -> tuple[bool, int, str]:
+    is_ahead, priority, _ = order(source.demand, source.is_ahead)
+    return is_ahead, priority, source.demand.kind.value

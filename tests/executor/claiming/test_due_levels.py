@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from django_delayed_tasks.executor.claiming.agenda_reader import DueLevels
+from django_delayed_tasks.executor.claiming.due_levels import DueLevels
 from django_delayed_tasks.executor.room.capacity import Room
 from django_delayed_tasks.store.claiming.agenda import FRESH, Level
 from django_delayed_tasks.store.sql.lanes import LOOP

@@ -188,13 +188,13 @@ class Shared:
 
 def test_equals_share_the_room() -> None:
     shared = Shared(room=8)
-    Claimer().serve([shared.of("a", 9), shared.of("b", 9), shared.of("c", 9)])
+    Claimer().serve([[shared.of("a", 9), shared.of("b", 9), shared.of("c", 9)]])
     assert shared.claims == [("a", 3), ("b", 3), ("c", 2)]
 
 
 def test_what_one_leaves_the_others_take() -> None:
     shared = Shared(room=8)
-    turns = Claimer().serve([a := shared.of("a", 9), b := shared.of("b", 1), c := shared.of("c", 9, -1)])
+    turns = Claimer().serve([[a := shared.of("a", 9), b := shared.of("b", 1), c := shared.of("c", 9, -1)]])
     assert shared.claims == [("a", 4), ("b", 1), ("a", 3)]
     assert [turns[source].wants_room for source in (a, b, c)] == [True, False, True]
 
@@ -203,7 +203,7 @@ def test_the_first_turn_is_of_the_one_that_was_served_least_recently() -> None:
     claimer, shared = Claimer(), Shared(room=1)
     sources = [shared.of(code, 9) for code in "abc"]
     for _ in range(4):
-        claimer.serve(sources)
+        claimer.serve([sources])
         shared.room = 1
     assert shared.claims == [("a", 1), ("b", 1), ("c", 1), ("a", 1)]
 
@@ -212,7 +212,7 @@ def test_a_higher_priority_comes_first_however_often() -> None:
     claimer, shared = Claimer(), Shared(room=2)
     sources = [shared.of("low", 9, -1), shared.of("high", 3, 5), shared.of("middle", 9)]
     for _ in range(3):
-        claimer.serve(sources)
+        claimer.serve([sources])
         shared.room = 2
     assert shared.claims == [("high", 2), ("high", 1), ("middle", 1), ("high", 0), ("middle", 2)]
 
@@ -226,21 +226,21 @@ def test_a_lower_priority_waits_as_long_as_a_higher_one_could_use_room() -> None
         room = property(lambda self: 2, lambda self, room: None)
 
     shared = Growing(room=2)
-    turns = Claimer().serve([high := shared.of("high", 99, 5), low := shared.of("low", 9)])
+    turns = Claimer().serve([[high := shared.of("high", 99, 5), low := shared.of("low", 9)]])
     assert {code for code, _ in shared.claims} == {"high"}
     assert (turns[high].pause, turns[low].wants_room) == (0.0, True)
 
 
 def test_what_is_due_in_a_moment_comes_last() -> None:
     shared = Shared(room=3)
-    Claimer().serve([shared.of("soon", 9, 5, is_ahead=True), shared.of("now", 2, -5)])
+    Claimer().serve([[shared.of("soon", 9, 5, is_ahead=True), shared.of("now", 2, -5)]])
     assert shared.claims == [("now", 2), ("soon", 1)]
 
 
 @pytest.mark.parametrize(("equals", "room", "share"), [(1, 300, 300), (3, 300, 100), (50, 300, 32), (50, 8, 8)])
 def test_a_share_is_worth_a_claim(equals: int, room: int, share: int) -> None:
     shared = Shared(room)
-    Claimer().serve([shared.of(str(number), 999, least=32) for number in range(equals)])
+    Claimer().serve([[shared.of(str(number), 999, least=32) for number in range(equals)]])
     assert shared.claims[0] == ("0", share)
 
 
@@ -248,7 +248,7 @@ def test_what_is_due_in_a_moment_is_held_up_by_more_urgent_tasks_only(pair: tupl
     mine, other = pair
     other.lack((Demand(Kind.THREAD, 5, code="code"),), 1.0)
     shared = Shared(room=3)
-    turns = mine.serve([due := shared.of("due", 9), shared.of("soon", 1, 10, is_ahead=True)])
+    turns = mine.serve([[due := shared.of("due", 9), shared.of("soon", 1, 10, is_ahead=True)]])
     assert shared.claims == [("soon", 1)]
     assert turns[due].wants_room
 
@@ -256,13 +256,13 @@ def test_what_is_due_in_a_moment_is_held_up_by_more_urgent_tasks_only(pair: tupl
 def test_room_of_both_kinds_together_is_for_the_higher_priority() -> None:
     """As for an executor that ends after a number of tasks."""
     shared = Shared(room=1)
-    Claimer().serve([shared.of("async", 9, kind=Kind.LOOP), shared.of("urgent", 9, 5)])
+    Claimer().serve([[shared.of("async", 9, kind=Kind.LOOP), shared.of("urgent", 9, 5)]])
     assert shared.claims == [("urgent", 1)]
 
 
 def test_the_room_of_the_loop_is_no_room_for_threads() -> None:
     threads, loop = Shared(room=0), Shared(room=1)
-    Claimer().serve([threads.of("urgent", 9, 5), loop.of("async", 9, kind=Kind.LOOP)])
+    Claimer().serve([[threads.of("urgent", 9, 5), loop.of("async", 9, kind=Kind.LOOP)]])
     assert (threads.claims, loop.claims) == ([], [("async", 1)])
 
 
@@ -271,13 +271,13 @@ def test_little_room_on_the_loop_is_shared_one_by_one(pair: tuple[Claimer, Claim
     mine, other = pair
     other.lack((Demand(Kind.LOOP, 0, code="a"), Demand(Kind.LOOP, 0, code="b")), 1.0)
     shared = Shared(room)
-    mine.serve([shared.of("mine", 9, kind=Kind.LOOP, least=32)])
+    mine.serve([[shared.of("mine", 9, kind=Kind.LOOP, least=32)]])
     assert shared.claims == [("mine", 1)]
 
 
 def test_on_the_loop_the_first_one_has_no_larger_share() -> None:
     shared = Shared(room=3)
-    Claimer().serve([shared.of("a", 9, kind=Kind.LOOP), shared.of("b", 9, kind=Kind.LOOP)])
+    Claimer().serve([[shared.of("a", 9, kind=Kind.LOOP), shared.of("b", 9, kind=Kind.LOOP)]])
     assert shared.claims == [("a", 1), ("b", 1), ("a", 1)]
 
 
@@ -285,21 +285,21 @@ def test_equals_share_places_on_the_loop_with_those_of_the_other_one(pair: tuple
     mine, other = pair
     other.lack((Demand(Kind.LOOP, 5, code="a"), Demand(Kind.LOOP, 5, code="b"), Demand(Kind.THREAD, 5, code="c")), 1.0)
     shared = Shared(room=7)
-    turns = mine.serve([source := shared.of("mine", 9, 5, kind=Kind.LOOP)])
+    turns = mine.serve([[source := shared.of("mine", 9, 5, kind=Kind.LOOP)]])
     assert shared.claims == [("mine", 2)], "then it is their turn"
     assert turns[source].wants_room
     many = Shared(room=100)
-    mine.serve([many.of(str(number), 99, 5, kind=Kind.LOOP, least=32) for number in range(100)])
+    mine.serve([[many.of(str(number), 99, 5, kind=Kind.LOOP, least=32) for number in range(100)]])
     assert many.claims[0] == ("0", 10), "worth a claim"
     threads = Shared(room=7)
-    mine.serve([threads.of("mine", 9, 5)])
+    mine.serve([[threads.of("mine", 9, 5)]])
     assert threads.claims == [("mine", 7)], "they take turns when they are taken from the lines"
 
 
 def test_one_that_loses_a_race_keeps_its_share() -> None:
     claimer, shared = Claimer(), Shared(room=4)
     sources = [shared.of("a", 9, races=1), shared.of("b", 9)]
-    claimer.serve(sources)
+    claimer.serve([sources])
     assert shared.claims == [("b", 2)]
-    claimer.serve(sources)
+    claimer.serve([sources])
     assert shared.claims[1] == ("a", 1)
