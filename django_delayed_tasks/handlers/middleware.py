@@ -176,9 +176,9 @@ def _forget(*, setting: str, **_: Any) -> None:
 
 def _rebuild() -> None:
     """Build the middlewares again when they are needed next."""
-    caller.cache_clear()
     _chain.cache_clear()
     _achain.cache_clear()
+    caller.cache_clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="django_delayed_tasks.handlers.middleware")

@@ -384,10 +384,12 @@ def has_broken(alias: str, used: Any = None) -> bool:
     """
     global losses
     connection = connections[alias]
-    if connection.connection is None or connection.connection is not (used or connection.connection):
-        losses += 1  # the rollback failed too: Django has closed the connection, and may have opened a new one
-        return True
-    return (used is not None or connection.autocommit) and discard_unusable(connection)
+    if used is None:
+        return connection.connection is None or (connection.autocommit and discard_unusable(connection))
+    if connection.connection is used:
+        return discard_unusable(connection)
+    losses += 1  # the rollback failed too: Django has closed the connection, and may have opened a new one
+    return True
 
 
 def failure_to_open(alias: str) -> Exception | None:

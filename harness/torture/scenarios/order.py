@@ -14,7 +14,7 @@ RUN = 0.01
 """Seconds that a run of the backlog takes."""
 SECONDS = {"t-slow": RUN, "t-keyed": 10 * RUN}
 """The data with which it takes as long."""
-WORK = 1.0
+WORK = 0.5
 """Seconds of the threads' work that may start in the time from an add to a start: a tenth is promised, and the machine
 is busy with other things too."""
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Task, TaskHandler, register_task_handler
-from django_delayed_tasks.executor.claiming import agenda_reader
+from django_delayed_tasks.executor.claiming import due_levels
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.sql.lanes import LOOP
@@ -70,7 +70,7 @@ def test_what_ends_makes_room_for_its_kind(bench: Bench) -> None:
 
 def test_what_found_no_room_still_comes_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if it finds room before the agenda is read again."""
-    monkeypatch.setattr(agenda_reader, "FRESH", 600.0)
+    monkeypatch.setattr(due_levels, "FRESH", 600.0)
     add_some("plain", 1, 2)
     poll(bench)
     add("10", code="plain", priority=10)
