@@ -25,7 +25,7 @@ class DueLevels:
         self._is_unused = False
         self._now = clock.EPOCH
         self._served: dict[LevelKey, float] = {}
-        self._due: dict[Kind, list[Level]] = {kind: [] for kind in Kind}
+        self._due = _none()
 
     @property
     def due(self) -> list[Level]:
@@ -34,7 +34,7 @@ class DueLevels:
 
     def forget(self) -> None:
         """Forget which levels are due."""
-        self._due = {kind: [] for kind in Kind}
+        self._due = _none()
 
     def begin(self, due: list[Level], now: datetime) -> None:
         """Start with the levels that are ``due`` at ``now`` or in a moment."""
@@ -54,6 +54,8 @@ class DueLevels:
         if not self._is_unused and clock.monotonic() - self._began >= self._fresh_for:
             self.forget()
         taken: list[Level] = []
+        if not any(self._due.values()):
+            return taken
         for kind, count in ((Kind.THREAD, room.of("")), (Kind.LOOP, room.of(LOOP))):
             if kind not in but:
                 taken += self._due[kind][:count]
@@ -81,3 +83,7 @@ class DueLevels:
     def _place(self, level: Level) -> tuple[bool, int, float, datetime]:
         demand = Demand(kind_in(level.lane), level.priority, self.served_at(level))
         return *order(demand, self.is_ahead(level)), level.earliest
+
+
+def _none() -> dict[Kind, list[Level]]:
+    return {Kind.THREAD: [], Kind.LOOP: []}

@@ -1,7 +1,6 @@
 """Claims due tasks level by level, and reads the agenda when it knows of no more (docs/explanation/claiming.md)."""
 
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -52,7 +51,7 @@ class Poll:
     claim: Callable[[Level, int], list[ClaimedTask]]
     demand: Callable[[Level], Demand]
     left: Room
-    claimed: Counter[Kind] = field(default_factory=Counter)
+    claimed: dict[Kind, int] = field(default_factory=dict)
     taken: set[Kind] = field(default_factory=set)
 
 
@@ -63,12 +62,8 @@ class PlainLevel:
     level: Level
     is_ahead: bool
     poll: Poll
+    demand: Demand
     least: int = MIN_SHARE
-
-    @property
-    def demand(self) -> Demand:
-        """See :class:`Source`."""
-        return self.poll.demand(self.level)
 
     def room(self) -> int:
         """See :class:`Source`."""
@@ -81,8 +76,10 @@ class PlainLevel:
             poll.taken.add(kind_in(lane))
             return Turn(MAX_IDLE, wants_room=True)
         if claimed := len(poll.claim(self.level, count)):
-            poll.claimed[kind_in(lane)] += claimed
+            kind = kind_in(lane)
+            poll.claimed[kind] = poll.claimed.get(kind, 0) + claimed
             poll.left = poll.left.without(lane, claimed)
+        self.demand = poll.demand(self.level)  # it was served now
         return Turn(0.0, wants_room=True) if claimed >= count else Turn(MAX_IDLE)
 
 
@@ -165,10 +162,10 @@ class Poller:
             self._read_agenda()
             claimed = self._claim_from_levels(room)
             if not self._claimer.is_held_back:
-                self._note_nothing(claimed.total())
+                self._note_nothing(sum(claimed.values()))
         self._lack(self._levels.due)
         if claimed:
-            found_more = claimed[Kind.LOOP] and self._capacity.room_on_loop
+            found_more = Kind.LOOP in claimed and self._capacity.room_on_loop
             return 0.0 if found_more or self._capacity.wants_more else self._options.poll_interval
         if self._claimer.is_held_back:
             return self._yield(room)
@@ -243,7 +240,7 @@ class Poller:
             self._lack(self._due(agenda))
             self._lanes.show(agenda)
 
-    def _claim_from_levels(self, room: Room) -> Counter[Kind]:
+    def _claim_from_levels(self, room: Room) -> dict[Kind, int]:
         """Claim tasks of levels that are due, in the order of their turns; return their numbers."""
         poll = Poll(self._claim_level, self._demand, room)
         turns = self._claimer.serve(self._portions(poll))
@@ -255,7 +252,7 @@ class Poller:
     def _portions(self, poll: Poll) -> Iterator[list[PlainLevel]]:
         """Yield no more levels than may find room: there may be thousands."""
         while levels := self._levels.take(poll.left, but=poll.taken):
-            yield [PlainLevel(level, self._levels.is_ahead(level), poll) for level in levels]
+            yield [PlainLevel(level, self._levels.is_ahead(level), poll, self._demand(level)) for level in levels]
 
     def _claim_level(self, level: Level, count: int) -> list[ClaimedTask]:
         tasks = self._claim_from(self._request(level, count))

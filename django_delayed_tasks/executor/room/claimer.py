@@ -1,7 +1,7 @@
 """The two that claim: tasks without limits, and tasks with them. Whose turn it is, and what each lacks room for."""
 
 from collections.abc import Iterable
-from enum import Enum
+from enum import StrEnum
 from itertools import groupby
 from math import inf
 from threading import Event
@@ -18,8 +18,8 @@ TURNS: Final = 8
 """Claims in a row for one priority, until the agenda and the ends of runs are looked at again."""
 
 
-class Kind(Enum):
-    """The kind of room that a run takes."""
+class Kind(StrEnum):
+    """The kind of room that a run takes. A text, as the hash of any other Enum is Python code."""
 
     THREAD = "thread"
     LOOP = "loop"
@@ -252,5 +252,6 @@ def order(demand: Demand, is_ahead: bool = False) -> tuple[bool, int, float]:
 
 
 def _rank(source: Source) -> tuple[bool, int, str]:
-    is_ahead, priority, _ = order(source.demand, source.is_ahead)
-    return is_ahead, priority, source.demand.kind.value
+    demand = source.demand
+    is_ahead, priority, _ = order(demand, source.is_ahead)
+    return is_ahead, priority, demand.kind

@@ -66,15 +66,18 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: i
     now = clock.now()
     try:
         start = begin(tasks, handler, clock, now, max_rescues)
-        return call_and_decide(start, handler, clock, max_rescues, partial(_call, handler, start[0]))
+        to_run = start[0]
+        if to_run and not handler.atomic:
+            call = partial(project.work, to_run[0], middleware.caller(), handler, to_run)
+        else:
+            call = partial(_call_within, handler, to_run)
+        return call_and_decide(start, handler, clock, max_rescues, call)
     except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
         return interrupted(tasks, handler, clock, now, error, max_rescues)
 
 
-def _call(handler: TaskHandler, tasks: Batch) -> Any:
-    """Call the handler; an atomic one is inside a transaction, and that as a whole is a call of the project's code."""
-    if not handler.atomic:
-        return project.work(tasks[0], middleware.caller(), handler, tasks)
+def _call_within(handler: TaskHandler, tasks: Batch) -> Any:
+    """Call an atomic handler inside of its transaction, which as a whole is a call of the project's code."""
     returned = middleware.caller()(handler, tasks)
     project.refuse_left_open(tasks[0])
     return returned

@@ -16,6 +16,7 @@ MOMENTS = [
     NOW + timedelta(microseconds=1),
     NOW - timedelta(days=1, microseconds=1),
     NOW.replace(microsecond=0),
+    NOW.replace(microsecond=70),
     None,
     datetime(1000, 1, 1, 0, 0, 0, 1, tzinfo=UTC),
     datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
@@ -33,6 +34,13 @@ def test_moments_arrive_as_they_are(first: int) -> None:
         cursor.execute(f"SELECT {sent.column['place']}, {sent.column['moment']} FROM {sent.source}", sent.parameters)
         found = dict(cursor.fetchall())
     assert [_read(found[place]) for place in range(len(moments))] == moments
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite alone compares moments as texts")
+def test_texts_are_those_that_are_stored() -> None:
+    dialect = dialect_of(connection)
+    stored = [None if moment is None else dialect.stored(moment) for moment in MOMENTS]
+    assert dialect.sent_moments(MOMENTS, NOW) == stored
 
 
 def _read(value: object) -> datetime | None:

@@ -66,7 +66,20 @@ class SQLite(Dialect):
         return f"({column} || '')"  # for a column itself, Django's converter calls three functions
 
     def sent_moments(self, moments: Sequence[datetime | None], since: datetime) -> Sequence[Any]:
-        return [None if moment is None else self.stored(moment) for moment in moments]
+        # Like stored(), but the text of a second is made once: most moments of a batch are in the same one.
+        texts: list[str | None] = []
+        second, text = clock.EPOCH, self.stored(clock.EPOCH)
+        for moment in moments:
+            if moment is None or moment.tzinfo is not UTC:
+                texts.append(None if moment is None else self.stored(moment))
+                continue
+            passed = moment - second
+            if passed.seconds or passed.days:
+                second = moment.replace(microsecond=0)
+                passed, text = moment - second, self.stored(second)
+            micros = passed.microseconds
+            texts.append(f"{text}.{micros:06d}" if micros else text)
+        return texts
 
     def moment(self, when: datetime | timedelta | None) -> SQL:
         # Never a literal: sqlite3 finds prepared statements by their text.
