@@ -34,6 +34,7 @@ from django_delayed_tasks.handlers.validation import name_of
 from django_delayed_tasks.models import Executor, Resource, Task
 from django_delayed_tasks.store.sql.dialects import dialect_of, is_supported
 from django_delayed_tasks.store.sql.tables import RESOURCE
+from django_delayed_tasks.store.sql.transactions import is_transient
 from django_delayed_tasks.support.durations import duration_text
 
 LOWEST_VERSIONS = {"SQLite": (3, 37), "MariaDB": (10, 6), "MySQL": (8, 4), "PostgreSQL": (14,)}
@@ -75,7 +76,8 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
         try:
             messages += _problems(alias, connection)
         except DriverError as error:
-            messages.append(refused(alias, connection, f"{type(error).__name__}: {error}"))
+            if not is_transient(error):
+                messages.append(refused(alias, connection, f"{type(error).__name__}: {error}"))
             if not connection.is_usable():  # some settings end sessions
                 connection.close()
                 connection.ensure_connection()

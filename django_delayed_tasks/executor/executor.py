@@ -36,6 +36,7 @@ from django_delayed_tasks.executor.threads.loop import TICK, Loop
 from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.store.notices import wakeup
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.support.durations import listed, plural
 from django_delayed_tasks.support.logs import Log
 
@@ -195,7 +196,10 @@ class Executor:
         """Take the tasks from runs whose transactions would keep what follows from being written, and end these."""
         for thread in [*self.workers.threads, *self.workers.lost()]:
             if running := thread.job:
-                thread.own.cut_off(running.abandon)
+                try:
+                    dialect_of(thread.own.connection).cut_off(running.abandon)
+                except Exception:  # its thread may close the connection at the same moment
+                    logger.warning("%s could not be cut off", running, exc_info=True)
 
     def _left_behind(self) -> int:
         """Log the tasks that are left behind, and return their number.

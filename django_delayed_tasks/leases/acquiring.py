@@ -17,8 +17,13 @@ from django_delayed_tasks.leases.waiting import GRACE, MAX_PAUSE, Pauses, reconn
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, Grant, WantedResource
-from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.store.sql.transactions import catch_up, in_transaction, is_in_test_case, is_transient
+from django_delayed_tasks.store.sql.transactions import (
+    catch_up,
+    in_one_statement,
+    in_transaction,
+    is_in_test_case,
+    is_transient,
+)
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -91,7 +96,8 @@ class Contender:
     def _win(self) -> Won:
         deadline = None if self._request.wait is None else clock.monotonic() + self._request.wait
         if self._request.wait == 0:  # no second look finds what another node has just given back
-            reconnecting(self._request.alias, lambda: catch_up(self._request.alias))
+            alias = self._request.alias
+            reconnecting(alias, lambda: in_one_statement(alias, lambda _: catch_up(alias)))
         if won := self._snatch():
             return won
         if self._request.wait == 0:
@@ -156,7 +162,7 @@ class Contender:
         try:
             return resources.take(request.alias, chosen, holder, max(request.ttl, request.at_least))
         except Error:
-            if kept_connections.has_broken(request.alias):  # the answer may be lost, and not the lease
+            if connections[request.alias].connection is None:  # the answer may be lost with it, and not the lease
                 pk, version = chosen
                 grant = Grant(pk, version + 1, holder)
                 with suppress(Error):
@@ -190,7 +196,7 @@ class Contender:
 
 def may_pass(error: Error, alias: str) -> bool:
     """Return whether the error may pass: another connection holds a lock, or this one is broken."""
-    return is_transient(error) or kept_connections.has_broken(alias)
+    return is_transient(error) or connections[alias].connection is None
 
 
 def has_passed(deadline: float | None) -> bool:

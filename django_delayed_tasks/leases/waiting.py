@@ -12,7 +12,6 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.leases.renewer import PLACE_TTL, Place, renewer
 from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import WantedResource
-from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import Log
 
@@ -131,13 +130,10 @@ def reconnecting(alias: str, work: Callable[[], T]) -> T:
     """
     connection = connections[alias]
     before = connection.connection
-    is_free = before is None or connection.autocommit
     try:
         return work()
     except Error:
-        if is_free and not connection.in_atomic_block and not connection.autocommit:
-            connection.close()  # it broke at the end of a transaction that the work itself had opened
-        # At the end of a transaction Django may have made a new connection already.
-        elif not kept_connections.has_broken(alias) and (before is None or connection.connection is before):
+        # One that has broken was closed. At the end of a transaction Django may have made a new one already.
+        if connection.connection is not None and (before is None or connection.connection is before):
             raise
         return work()

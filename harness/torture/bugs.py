@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
-from django.db import connections
-
 VARIABLE = "DDT_TORTURE_BUG"
 STORE = "django_delayed_tasks.store"
 
@@ -121,7 +119,7 @@ def keep_read_only_sessions() -> None:
         getattr(import_module(f"{STORE}.sql.dialects.{module}"), name).accepts_writes = lambda dialect: True
     for user in ("membership.lease", "threads.loop"):
         giving_up: Any = import_module(f"django_delayed_tasks.executor.{user}")
-        giving_up.give_up_connection = lambda alias, error: kept.discard_unusable(connections[alias])
+        giving_up.discard = kept.discard_unusable
 
 
 def start_unconnected() -> None:

@@ -11,12 +11,13 @@ import pytest
 from django.db import Error, connection, transaction
 
 from django_delayed_tasks.leases import Pool, mutex
+from django_delayed_tasks.leases.acquiring import may_pass
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.leases.waiting import reconnecting
 from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import WantedResource
-from django_delayed_tasks.store.sql.kept_connections import has_broken
+from django_delayed_tasks.store.sql.transactions import read_rows
 from tests.leases.rows import POOL, add, free_names
 from tests.sessions import sessions
 from tests.threads import in_thread, start_thread
@@ -130,11 +131,11 @@ def test_it_broke_just_after_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Waiter.objects.filter(pk=place).exists()
 
 
-def test_one_that_was_closed_counts_as_broken() -> None:
+def test_what_meets_one_that_was_closed_may_pass() -> None:
     connection.ensure_connection()
-    assert not has_broken("default")
+    assert not may_pass(Error(), "default")
     connection.close()
-    assert has_broken("default")
+    assert may_pass(Error(), "default")
 
 
 def test_a_transaction_keeps_its_connection() -> None:
@@ -142,9 +143,9 @@ def test_a_transaction_keeps_its_connection() -> None:
     connection.ensure_connection()
     before = connection.connection
     with transaction.atomic():
-        with suppress(Error), connection.cursor() as cursor:
-            cursor.execute("SELECT no_such_column")
-        assert not has_broken("default")
+        with pytest.raises(Error):
+            read_rows("default", "SELECT no_such_column")
+        assert not may_pass(Error(), "default")
         transaction.set_rollback(True)
     assert connection.connection is before
 
@@ -154,7 +155,9 @@ def test_one_that_breaks_within_a_transaction_ends_with_it() -> None:
     before = connection.connection
     with suppress(Error), transaction.atomic():
         break_connection()
-        assert not has_broken("default")
+        with suppress(Error):
+            read_rows("default", "SELECT 1")
+        assert not may_pass(Error(), "default")
         assert connection.connection is before
     connection.close()
 

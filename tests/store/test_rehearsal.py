@@ -1,9 +1,10 @@
 """Under each setting of a session the verbs do the same, or E009 refuses it when an executor starts."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from django_delayed_tasks.checks.databases import by_an_executor
@@ -198,6 +199,15 @@ def test_a_time_too_short_for_the_check_is_reported(database: str) -> None:
     if database in TOO_SHORT:
         enter(TOO_SHORT[database])
         assert set(numbers(["default"])) <= {"E009"}
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_lock_of_another_session_is_no_setting() -> None:
+    def refuse(*_: Any) -> None:
+        raise OperationalError("database is locked")
+
+    with connection.execute_wrapper(refuse):
+        assert numbers(["default"]) == []
 
 
 READ_ONLY = {

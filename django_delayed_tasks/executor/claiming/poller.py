@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from threading import Event
 
-from django.db import Error, connections
+from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.admission import Admission
@@ -26,7 +26,6 @@ from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, watermark
 from django_delayed_tasks.store.claiming.strategies import strategy_for
-from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -299,7 +298,6 @@ class Poller:
         except Error:
             # The tasks that are already claimed must not be lost.
             logger.warning("claiming more of %s failed", tasks[0].biz_code, exc_info=True)
-            kept_connections.discard_unusable(connections[self._options.database])
             return []
 
     def _until_due(self) -> float:

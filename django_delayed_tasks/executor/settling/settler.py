@@ -154,7 +154,7 @@ class Settler(Loop):
             used = kept_connections.opened(self._alias)
             ended = self.write(batch)
         except Exception as error:
-            has_broken = used and kept_connections.has_broken(self._alias, used) and not is_transient(error)
+            has_broken = used and connections[self._alias].connection is not used and not is_transient(error)
             is_away = has_broken and access_to(connections[self._alias]) is not Access.WRITE
             self._breaks = self._breaks + 1 if has_broken and not is_away else 0
             if used is None or (self._breaks < MAX_BREAKS and _may_pass(error)):
@@ -239,7 +239,6 @@ class Settler(Loop):
             ended = self.write([visible])
             self._note_ends([visible], ended)
         except Exception as second:
-            kept_connections.discard_unusable(connections[self._alias])
             if _may_pass(second):
                 self._put_aside([visible])
             else:

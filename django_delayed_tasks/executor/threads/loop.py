@@ -4,9 +4,10 @@ import random
 from collections.abc import Callable
 from threading import Event, Thread
 
+from django.db import connections
+
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.store.sql.transactions import give_up_connection
+from django_delayed_tasks.store.sql.kept_connections import discard, of_thread
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -91,7 +92,7 @@ class Loop:
         self._thread.join(timeout)
 
     def _repeat(self) -> None:
-        with kept_connections.of_thread(self._alias) as own:
+        with of_thread(self._alias) as own:
             own.begin_in_one_statement()
             while not self._stopped.is_set():
                 self._sleep(self._attempt())
@@ -120,7 +121,7 @@ class Loop:
         if self._backoff.failures == 1:
             logger.warning("%s backs off: %s", self._thread.name, error, exc_info=error)
         try:
-            give_up_connection(self._alias, error)
+            discard(connections[self._alias])
             self._recover()
         except Exception:
             logger.exception("%s could not recover; it tries again", self._thread.name)

@@ -146,7 +146,8 @@ class OfThread:
         if others_were_lost or was_idle:
             for connection in connections.all(initialized_only=True):
                 needed = Access.WRITE if others_were_lost and connection is self.connection else Access.READ
-                discard_unusable(connection, needed, counts=not others_were_lost)  # all threads look because of one
+                if discard_unusable(connection, needed) and not others_were_lost:  # else all look because of one
+                    note_loss()
             self.losses = losses
 
     def tidy(self, who: object = "a handler") -> None:
@@ -162,12 +163,11 @@ class OfThread:
                 connection.queries_log.clear()
             if is_as_new(connection, wrappers):
                 continue
-            if is_in_transaction(connection):
-                self.end_transaction(connection, who)
-                continue
-            if connection.errors_occurred and len(connection.execute_wrappers) <= wrappers:  # not through the run's
-                # One to another database, as a replica, need not write.
-                discard_unusable(connection, Access.WRITE if connection is self.connection else Access.READ)
+            # One to another database, as a replica, need not write. None is asked through wrappers that a run has left.
+            needed = Access.WRITE if connection is self.connection else Access.READ
+            is_asked = connection.errors_occurred and len(connection.execute_wrappers) <= wrappers
+            if is_asked and discard_unusable(connection, needed):
+                note_loss()
             if not is_as_new(connection, wrappers):
                 self._replace(connection)
 
@@ -175,19 +175,6 @@ class OfThread:
         """Replace a connection on which ``who`` has left a transaction open."""
         logger.error("%s left a transaction open on %r: what it wrote there is rolled back", who, connection.alias)
         self._replace(connection)
-
-    def cut_off(self, abandon: Callable[[], bool]) -> None:
-        """End, from another thread, a transaction that keeps all others from writing, if ``abandon()`` agrees.
-
-        The thread itself can then write no more.
-        """
-        with suppress(Exception):  # the thread may close it at the same moment
-            if self.connection.connection is None or not dialect_of(self.connection).blocks_writers() or not abandon():
-                return
-            try:
-                dialect_of(self.connection).cut_off()
-            except Exception:
-                logger.exception("the transaction of a run that is cut off could not be ended")
 
     def begin_in_one_statement(self) -> None:
         """Let this thread begin transactions with BEGIN: Django turns autocommit off and on again on MariaDB and MySQL.
@@ -205,7 +192,7 @@ class OfThread:
         Nor does what is still to come, as from a generator that is closed later.
         """
         _set_running_loop(None)  # with one, Django would not close it
-        _close(old)
+        discard(old)
         new = _renew(old)
         self.all[self.all.index(old)] = new
         if old is self.connection:
@@ -342,22 +329,24 @@ def access_to(connection: BaseDatabaseWrapper, up_to: Access = Access.WRITE) -> 
         return Access.READ if connection.is_usable() else Access.NONE
 
 
-def discard_unusable(connection: BaseDatabaseWrapper, needed: Access = Access.WRITE, counts: bool = True) -> bool:
-    """Close a connection of this thread if it is open and does not give the access ``needed``; return whether it was.
-
-    ``counts``: whether other threads are to look at theirs because of it.
-    """
-    global losses
+def discard_unusable(connection: BaseDatabaseWrapper, needed: Access = Access.WRITE) -> bool:
+    """Close a connection of this thread if it is open and does not give the access ``needed``; return if it was."""
     connection.errors_occurred = False
     with suppress(Exception):  # of a backend, or of a wrapper of statements
         if connection.connection is None or access_to(connection, needed) >= needed:
             return False
-    _close(connection)
-    losses += counts
+    discard(connection)
     return True
 
 
-def _close(connection: BaseDatabaseWrapper) -> None:
+def note_loss() -> None:
+    """Note that a connection of this process was lost, so that its threads look at theirs."""
+    global losses
+    losses += 1
+
+
+def discard(connection: BaseDatabaseWrapper) -> None:
+    """Close a connection of this thread, whatever its state; the next use opens a new one."""
     # Within a transaction Django would keep the connection, even one that died at the end of the transaction. It would
     # forget the blocks when it connects again, which is after a durable block has asked for them.
     connection.in_atomic_block = connection.closed_in_transaction = connection.needs_rollback = False
@@ -371,25 +360,9 @@ def _close(connection: BaseDatabaseWrapper) -> None:
 
 
 def opened(alias: str) -> Any:
-    """Open this thread's connection, or raise Error; return the driver's object, to be passed to :func:`has_broken`."""
+    """Open this thread's connection, or raise Error; return the driver's object."""
     connections[alias].ensure_connection()
     return connections[alias].connection
-
-
-def has_broken(alias: str, used: Any = None) -> bool:
-    """Return, after an error, whether this thread's connection no longer works; the next use opens a new one.
-
-    ``used`` is the driver's object that one of this package's threads has used. Without it, a connection that is in a
-    transaction is left as it is: the caller that has begun it ends it.
-    """
-    global losses
-    connection = connections[alias]
-    if used is None:
-        return connection.connection is None or (connection.autocommit and discard_unusable(connection))
-    if connection.connection is used:
-        return discard_unusable(connection)
-    losses += 1  # the rollback failed too: Django has closed the connection, and may have opened a new one
-    return True
 
 
 def failure_to_open(alias: str) -> Exception | None:

@@ -61,13 +61,13 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
                 dialect.begin_writing(cursor, TASK)
             return work(cursor)
     for attempt in range(TRIES):
-        used = connection.connection
+        was_open = connection.connection is not None
         try:
             with dialect.turn(), dialect.caught_up(), transaction.atomic(using=alias), connection.cursor() as cursor:
                 return work(cursor)
         except Error as error:
             if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
-                _give_up_broken(connection, used, error)
+                _give_up_broken(connection, was_open)
                 raise
             before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
@@ -81,7 +81,7 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
     connection = connections[alias]
     is_part = in_transaction(connection)
     for attempt in range(TRIES):
-        used = connection.connection
+        was_open = connection.connection is not None
         try:
             with connection.cursor() as cursor:
                 return work(cursor)
@@ -89,7 +89,7 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
             if is_part:
                 raise
             if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
-                _give_up_broken(connection, used, error)
+                _give_up_broken(connection, was_open)
                 raise
             before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
@@ -172,22 +172,10 @@ def _caught_up(alias: str, work: Callable[[CursorWrapper], T]) -> Callable[[Curs
     return decide
 
 
-def _give_up_broken(connection: BaseDatabaseWrapper, used: Any, error: Error) -> None:
-    """Close a connection that no longer works after an error; ``used``: as it was before, None if it was not open."""
-    used = used if connection.connection is None else connection.connection
-    if used is not None and not isinstance(error, DataError | IntegrityError):
-        kept_connections.has_broken(connection.alias, used)
-
-
-def give_up_connection(alias: str, error: BaseException) -> None:
-    """Close the connection of one of this package's threads after an error, unless trying again on it may help.
-
-    There are other things than a lost connection that only a new one mends, such as a statement that was prepared
-    before a table was changed.
-    """
-    connection = connections[alias]
-    if not kept_connections.discard_unusable(connection) and isinstance(error, Error) and not is_transient(error):
-        kept_connections.close_one(connection)
+def _give_up_broken(connection: BaseDatabaseWrapper, was_open: bool) -> None:
+    """Close a connection that no longer works after an error; Django has closed it if its rollback failed, too."""
+    if kept_connections.discard_unusable(connection) or (was_open and connection.connection is None):
+        kept_connections.note_loss()
 
 
 def before_next_try(connection: BaseDatabaseWrapper, error: Error, attempt: int) -> None:

@@ -5,7 +5,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from django.db import DataError, InterfaceError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError, connections
 from django.db.models import F
 
 from django_delayed_tasks import clock, signals
@@ -29,6 +29,12 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 GONE_AWAY = OperationalError(2006, "gone away")
+
+
+def break_connection(alias: str, batch: list[Settlement], wait: Wait) -> Any:
+    """Fail like ``settle`` on a connection that it then gives up."""
+    kept_connections.discard(connections[alias])
+    raise GONE_AWAY
 
 
 def holding(*nums: str) -> tuple[list[ClaimedTask], Held]:
@@ -72,13 +78,13 @@ def test_a_batch_is_settled_after_the_settler_itself_failed(monkeypatch: pytest.
 
 def test_and_after_the_look_at_its_connection_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     [task], held = holding("a")
-    answers: list[Any] = [GONE_AWAY, settle]
+    answers: list[Any] = [break_connection, settle]
     monkeypatch.setattr(settler_module, "settle", answering(answers))
 
-    def fail(alias: str, used: Any) -> bool:
-        raise InterfaceError("the driver cannot close it")
+    def fail(connection: Any) -> Any:
+        raise InterfaceError("the driver cannot tell")
 
-    monkeypatch.setattr(kept_connections, "has_broken", fail)
+    monkeypatch.setattr(settler_module, "access_to", fail)
     settler = settler_of(held)
     held.put_end(done(task.claim))
     settle_rest(settler)
@@ -220,10 +226,9 @@ def test_an_outage_is_no_batch_that_breaks_connections(
 ) -> None:
     """However many connections it costs: the database answers on none of them. Its begin and its end are logged."""
     [task], held = holding("a")
-    answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MAX_BREAKS), settle]
+    answers: list[Any] = [*[break_connection] * (2 * settler_module.MAX_BREAKS), settle]
     monkeypatch.setattr(settler_module, "settle", answering(answers))
     monkeypatch.setattr(loop, "Backoff", lambda: Backoff(0.001, 0.001))
-    monkeypatch.setattr(kept_connections, "has_broken", lambda alias, used: True)
     monkeypatch.setattr(settler_module, "access_to", lambda connection: kept_connections.Access.NONE)
     settle_all(held, [done(task.claim)])
     assert TaskRun.objects.get().outcome == RunOutcome.DONE

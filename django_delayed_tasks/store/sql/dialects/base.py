@@ -1,7 +1,7 @@
 """The base dialect: the SQL fragments that every database has, in the form that most of them share."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -213,12 +213,11 @@ class Dialect:
         """Whether the open connection's database can store every character; it is asked by no statement."""
         return True
 
-    def blocks_writers(self) -> bool:
-        """Return whether this session's transaction keeps all others from writing; for another thread."""
-        return False
+    def cut_off(self, abandon: Callable[[], bool]) -> None:
+        """End, from another thread, a transaction that keeps all others from writing, if ``abandon()`` agrees.
 
-    def cut_off(self) -> None:
-        """End such a transaction from another thread; the session can then write no more."""
+        The thread itself can then write no more.
+        """
 
     def settings_of_session(self, names: Collection[str]) -> dict[str, str]:
         """Return the values of these settings in the session, for the ones that this server has."""

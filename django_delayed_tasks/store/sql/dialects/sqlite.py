@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from sqlite3 import Error, OperationalError
@@ -166,11 +166,10 @@ class SQLite(Dialect):
         except Error:
             return None
 
-    def blocks_writers(self) -> bool:
-        return bool(self.is_in_transaction())
-
-    def cut_off(self) -> None:
+    def cut_off(self, abandon: Callable[[], bool]) -> None:
         session = self.connection.connection
+        if session is None or not session.in_transaction or not abandon():
+            return
         interruption = Timer(LONG, session.interrupt)  # not at once: it also ends what follows, if rows are unread
         interruption.start()
         try:
