@@ -329,11 +329,16 @@ def access_to(connection: BaseDatabaseWrapper, up_to: Access = Access.WRITE) -> 
         return Access.READ if connection.is_usable() else Access.NONE
 
 
-def discard_unusable(connection: BaseDatabaseWrapper, needed: Access = Access.WRITE) -> bool:
-    """Close a connection of this thread if it is open and does not give the access ``needed``; return if it was."""
+def discard_unusable(connection: BaseDatabaseWrapper, needed: Access = Access.WRITE, *, was_open: bool = False) -> bool:
+    """Close a connection of this thread that does not give the access ``needed``; return whether one is lost.
+
+    One that ``was_open`` is lost, too, if Django has closed it since, as it does when a rollback fails.
+    """
     connection.errors_occurred = False
+    if connection.connection is None:
+        return was_open
     with suppress(Exception):  # of a backend, or of a wrapper of statements
-        if connection.connection is None or access_to(connection, needed) >= needed:
+        if access_to(connection, needed) >= needed:
             return False
     discard(connection)
     return True

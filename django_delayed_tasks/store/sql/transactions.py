@@ -173,8 +173,7 @@ def _caught_up(alias: str, work: Callable[[CursorWrapper], T]) -> Callable[[Curs
 
 
 def _give_up_broken(connection: BaseDatabaseWrapper, was_open: bool) -> None:
-    """Close a connection that no longer works after an error; Django has closed it if its rollback failed, too."""
-    if kept_connections.discard_unusable(connection) or (was_open and connection.connection is None):
+    if kept_connections.discard_unusable(connection, was_open=was_open):
         kept_connections.note_loss()
 
 
