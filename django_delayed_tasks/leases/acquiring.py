@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.db import Error, connections
 
@@ -17,13 +17,8 @@ from django_delayed_tasks.leases.waiting import GRACE, MAX_PAUSE, Pauses, reconn
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, Grant, WantedResource
-from django_delayed_tasks.store.sql.transactions import (
-    catch_up,
-    in_one_statement,
-    in_transaction,
-    is_in_test_case,
-    is_transient,
-)
+from django_delayed_tasks.store.sql.kept_connections import opened
+from django_delayed_tasks.store.sql.transactions import catch_up, in_transaction, is_in_test_case, is_transient
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -96,8 +91,7 @@ class Contender:
     def _win(self) -> Won:
         deadline = None if self._request.wait is None else clock.monotonic() + self._request.wait
         if self._request.wait == 0:  # no second look finds what another node has just given back
-            alias = self._request.alias
-            reconnecting(alias, lambda: in_one_statement(alias, lambda _: catch_up(alias)))
+            reconnecting(self._request.alias, lambda: catch_up(self._request.alias))
         if won := self._snatch():
             return won
         if self._request.wait == 0:
@@ -121,19 +115,21 @@ class Contender:
         return None
 
     def _wait(self, place: int, pauses: Pauses, deadline: float | None) -> Won:
+        alias, used = self._request.alias, None
         while True:
             try:
+                used = opened(alias)
                 won, view = self._try(place)
                 if won:
                     return won
                 if has_passed(deadline):
                     raise self._unavailable()
                 if not view.is_in_line:
-                    stand_again(self._request.alias, self._request.wanted, place)
+                    stand_again(alias, self._request.wanted, place)
                 if not view.free and clock.monotonic() - self._told_at >= TOLD_AGAIN:
                     self._say_busy()
             except Error as error:
-                if has_passed(deadline) or not may_pass(error, self._request.alias):
+                if has_passed(deadline) or not may_pass(error, alias, used):
                     raise
                 logger.warning("the database failed during the wait for %s: %s", describe(self._request.wanted), error)
                 pauses.sleep_for(MAX_PAUSE, deadline)
@@ -194,9 +190,10 @@ class Contender:
         )
 
 
-def may_pass(error: Error, alias: str) -> bool:
-    """Return whether the error may pass: another connection holds a lock, or this one is broken."""
-    return is_transient(error) or connections[alias].connection is None
+def may_pass(error: Error, alias: str, used: Any) -> bool:
+    """Return whether the error may pass: another connection holds a lock, or the one that was ``used`` was given up."""
+    now = connections[alias].connection
+    return is_transient(error) or now is None or now is not used
 
 
 def has_passed(deadline: float | None) -> bool:

@@ -21,13 +21,7 @@ from django_delayed_tasks.store.settling.settle import in_chunks, settle, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
-from django_delayed_tasks.store.sql.transactions import (
-    before_next_try,
-    catch_up,
-    is_in_test_case,
-    is_lock_timeout,
-    is_transient,
-)
+from django_delayed_tasks.store.sql.transactions import before_next_try, is_in_test_case, is_lock_timeout, is_transient
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -81,7 +75,7 @@ def settle_with(tasks: Sequence[ClaimedTask], first: ClaimedTask, handle: Callab
     """
     committed = Event()
     alias = first.alias
-    catch_up(alias)  # within a transaction, a node does not wait for commits of other nodes
+    dialect_of(connections[alias]).catch_up()  # within a transaction, a node does not wait for commits of other nodes
     block = transaction.atomic(using=alias, durable=True)
     became: dict[Claim, NextState] | None = None
     try:

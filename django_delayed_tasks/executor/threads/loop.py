@@ -8,6 +8,7 @@ from django.db import connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql.kept_connections import discard, of_thread
+from django_delayed_tasks.store.sql.transactions import is_transient
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -121,7 +122,8 @@ class Loop:
         if self._backoff.failures == 1:
             logger.warning("%s backs off: %s", self._thread.name, error, exc_info=error)
         try:
-            discard(connections[self._alias])
+            if not is_transient(error):  # else this session is as good as another one, which may not be had
+                discard(connections[self._alias])
             self._recover()
         except Exception:
             logger.exception("%s could not recover; it tries again", self._thread.name)

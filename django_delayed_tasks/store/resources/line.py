@@ -17,7 +17,13 @@ from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources.resources import LOOK_AHEAD, WantedResource
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import RESOURCE, WAITER
-from django_delayed_tasks.store.sql.transactions import catch_up, decisive_write, in_one_write, read_rows
+from django_delayed_tasks.store.sql.transactions import (
+    catch_up,
+    decisive_write,
+    in_one_statement,
+    in_one_write,
+    read_rows,
+)
 
 LAST: Final = 2**62
 """The place of a caller that is not in the wait queue: after every waiter."""
@@ -100,25 +106,28 @@ def sweep(alias: str) -> int:
 def exists(alias: str, wanted: WantedResource) -> bool:
     """Return whether there is a resource of this name, or any in the pool if no name is given, in whatever state."""
     catch_up(alias)
-    return _rows(alias, wanted).exists()
+    return _first(alias, _rows(alias, wanted)) is not None
 
 
 def holder_of(alias: str, wanted: WantedResource) -> Resource | None:
     """Return the row of the resource if it is held."""
     now = dialect_of(connections[alias]).now
     rows: Any = _rows(alias, wanted)
-    found: Resource | None = rows.extra(where=[f"holder <> '' AND busy_before > {now}"]).first()
-    return found
+    return _first(alias, rows.extra(where=[f"holder <> '' AND busy_before > {now}"]))
 
 
 def row_of(alias: str, wanted: WantedResource) -> Resource | None:
     """Return the row of the resource, held or not; it names the last holder's host and process."""
-    return _rows(alias, wanted).first()
+    return _first(alias, _rows(alias, wanted))
 
 
 def _rows(alias: str, wanted: WantedResource) -> QuerySet[Resource]:
     named = {"name": wanted.name} if wanted.name else {}
     return Resource.objects.using(alias).filter(pool=wanted.pool, **named)
+
+
+def _first(alias: str, rows: QuerySet[Resource]) -> Resource | None:
+    return in_one_statement(alias, lambda _: rows.first())
 
 
 def _by_id(alias: str, statement: str, places: Collection[int]) -> None:

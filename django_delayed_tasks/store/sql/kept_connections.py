@@ -315,7 +315,7 @@ def access_to(connection: BaseDatabaseWrapper, up_to: Access = Access.WRITE) -> 
     """
     if connection.connection is None and failure_to_open(connection.alias):
         return Access.NONE
-    if not connection.in_atomic_block and is_in_transaction(connection) is not False:
+    if is_in_transaction(connection) is not False:
         return Access.NONE
     if not connection.is_usable():
         return Access.NONE
@@ -329,14 +329,14 @@ def access_to(connection: BaseDatabaseWrapper, up_to: Access = Access.WRITE) -> 
         return Access.READ if connection.is_usable() else Access.NONE
 
 
-def discard_unusable(connection: BaseDatabaseWrapper, needed: Access = Access.WRITE, *, was_open: bool = False) -> bool:
+def discard_unusable(connection: BaseDatabaseWrapper, needed: Access = Access.WRITE, *, used: Any = None) -> bool:
     """Close a connection of this thread that does not give the access ``needed``; return whether one is lost.
 
-    One that ``was_open`` is lost, too, if Django has closed it since, as it does when a rollback fails.
+    The driver's object that was ``used`` is lost, too, if Django has closed it since, as it does when a rollback fails.
     """
     connection.errors_occurred = False
-    if connection.connection is None:
-        return was_open
+    if connection.connection is None or used not in (None, connection.connection):
+        return used is not None
     with suppress(Exception):  # of a backend, or of a wrapper of statements
         if access_to(connection, needed) >= needed:
             return False

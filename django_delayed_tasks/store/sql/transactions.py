@@ -61,13 +61,13 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
                 dialect.begin_writing(cursor, TASK)
             return work(cursor)
     for attempt in range(TRIES):
-        was_open = connection.connection is not None
+        used = connection.connection
         try:
             with dialect.turn(), dialect.caught_up(), transaction.atomic(using=alias), connection.cursor() as cursor:
                 return work(cursor)
         except Error as error:
             if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
-                _give_up_broken(connection, was_open)
+                _give_up_broken(connection, used, error)
                 raise
             before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
@@ -81,7 +81,7 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
     connection = connections[alias]
     is_part = in_transaction(connection)
     for attempt in range(TRIES):
-        was_open = connection.connection is not None
+        used = connection.connection
         try:
             with connection.cursor() as cursor:
                 return work(cursor)
@@ -89,7 +89,7 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
             if is_part:
                 raise
             if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
-                _give_up_broken(connection, was_open)
+                _give_up_broken(connection, used, error)
                 raise
             before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
@@ -160,8 +160,8 @@ def decisive_write(alias: str, work: Callable[[CursorWrapper], T], may_try_again
 
 
 def catch_up(alias: str) -> None:
-    """Wait until this node shows what its cluster has committed; to be called before a handler's transaction begins."""
-    dialect_of(connections[alias]).catch_up()
+    """Wait until this node shows what its cluster has committed; that is not tried again."""
+    in_one_statement(alias, lambda _: dialect_of(connections[alias]).catch_up(), lambda _: False)
 
 
 def _caught_up(alias: str, work: Callable[[CursorWrapper], T]) -> Callable[[CursorWrapper], T]:
@@ -172,8 +172,9 @@ def _caught_up(alias: str, work: Callable[[CursorWrapper], T]) -> Callable[[Curs
     return decide
 
 
-def _give_up_broken(connection: BaseDatabaseWrapper, was_open: bool) -> None:
-    if kept_connections.discard_unusable(connection, was_open=was_open):
+def _give_up_broken(connection: BaseDatabaseWrapper, used: Any, error: Error) -> None:
+    is_answer = isinstance(error, DataError | IntegrityError)
+    if not is_answer and kept_connections.discard_unusable(connection, used=used):
         kept_connections.note_loss()
 
 

@@ -19,7 +19,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.store.sql.transactions import atomically
+from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 from tests.executor.batches import batched
 from tests.executor.parts import Bench, add, claim, handler_of
 from tests.executor.settling.test_settler import BREAK
@@ -254,7 +254,7 @@ class TestBrokenConnection:
     def test_the_next_claim_has_another_one(self, make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         def strategy(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
             if request.only:
-                execute(BREAK[connection.vendor])
+                in_one_statement(alias, lambda cursor: cursor.execute(BREAK[connection.vendor]))
             return usual(alias, request)
 
         def poll() -> None:

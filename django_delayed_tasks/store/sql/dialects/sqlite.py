@@ -168,7 +168,7 @@ class SQLite(Dialect):
 
     def cut_off(self, abandon: Callable[[], bool]) -> None:
         session = self.connection.connection
-        if session is None or not session.in_transaction or not abandon():
+        if session is None or not self.is_in_transaction() or not abandon():
             return
         interruption = Timer(LONG, session.interrupt)  # not at once: it also ends what follows, if rows are unread
         interruption.start()
