@@ -206,6 +206,7 @@ def test_a_lock_of_another_session_is_no_setting() -> None:
     def refuse(*_: Any) -> None:
         raise OperationalError("database is locked")
 
+    connection.ensure_connection()
     with connection.execute_wrapper(refuse):
         assert numbers(["default"]) == []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import DataError, OperationalError, connection, transaction
+from django.db import DataError, OperationalError, connection
 
 from django_delayed_tasks import Interval
 from django_delayed_tasks.executor.options import ExecutorOptions
@@ -221,8 +221,7 @@ class TestBreakingConnections:
         def breaking(alias: str, batch: list[Settlement], wait: Wait) -> Any:
             tries.append(len(batch))
             if len(batch) > 1:
-                with transaction.atomic(), connection.cursor() as cursor:
-                    cursor.execute(BREAK[connection.vendor])
+                transactions.atomically(alias, lambda cursor: cursor.execute(BREAK[connection.vendor]))
             return settle(alias, batch, wait)
 
         monkeypatch.setattr(settler_module, "settle", breaking)
