@@ -112,10 +112,12 @@ class Runner:
         """Return whether its server answers, and no step is in its way."""
         if (server := self.servers.get(step.database or "")) and not server.url():
             return False
+        if step.is_alone and step.database is None:
+            return not self.running and all(other.is_alone and other.database is None for other in self.waiting)
         here = [other for other, _ in self.running if other.database == step.database is not None]
         if step.is_alone:
             return not here
-        waiting_alone = any(other.is_alone and other.database == step.database for other in self.waiting)
+        waiting_alone = any(other.is_alone and other.database == step.database is not None for other in self.waiting)
         return not waiting_alone and not any(other.is_alone for other in here)
 
     def _end_some(self) -> None:

@@ -26,7 +26,8 @@ class Step:
         database: the one that it uses; None for one that starts what it needs.
         environment: what it has in its environment besides that of this process.
         folder: where its output is kept until it ends; without one the terminal shows it.
-        is_alone: it measures a whole server, so that no other step may use that at the same time.
+        is_alone: it measures a whole server, so that no other step may use that at the same time; without a database,
+            the whole machine, so that it runs after all others.
         expected: the seconds that it takes, about; the longest begins first.
     """
 
@@ -111,10 +112,10 @@ def tests(name: str, database: str, paths: Sequence[str], folder: Path, selectio
     return Step(name, command, database, {SELECTION: selection}, place, expected=expected)
 
 
-def target(name: str, *variables: str, folder: Path, expected: float) -> Step:
+def target(name: str, *variables: str, folder: Path, expected: float, is_alone: bool = False) -> Step:
     """A step that makes a target of the Makefile."""
     command = ["make", "--no-print-directory", name, *variables]
-    return Step(f"make {name}", command, folder=folder / name, expected=expected)
+    return Step(f"make {name}", command, folder=folder / name, is_alone=is_alone, expected=expected)
 
 
 def cpu_of_children() -> float:

@@ -2,10 +2,10 @@
 
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from queue import Empty, SimpleQueue
 from threading import Timer
 from types import FrameType
 from typing import Any, TextIO
@@ -44,8 +44,9 @@ def stopping_signals() -> list[int]:
 class StopSignals:
     """SIGTERM, SIGINT and SIGHUP stop the process gracefully; a second one ends it at once, unless it is a SIGHUP.
 
-    ``number`` is the signal that came, or None. It is not announced by an Event: a signal handler that sets the event
-    while the main thread is inside its ``wait`` would wait for the lock of that call for ever.
+    ``number`` is the signal that came, or None. It is looked at between pauses, and announced by no Event or queue: a
+    signal handler that sets the event while the main thread is inside its ``wait`` would wait for the lock of that call
+    for ever. A queue's ``get`` whose time is over before it begins to wait may do so without end.
 
     The same signal again within ``doubling`` seconds is ignored: systemd signals every process of a service, and a
     supervisor passes on the signal that it gets. SIGHUP comes together with other signals when a session ends.
@@ -55,7 +56,6 @@ class StopSignals:
         self.number: int | None = None
         self._doubling = doubling
         self._came = float("-inf")
-        self._arrivals: SimpleQueue[int] = SimpleQueue()
         self._pid = os.getpid()
         self._before: dict[int, Any] = {}
         self._interrupted: int | None = None
@@ -106,13 +106,11 @@ class StopSignals:
     def stop(self, number: int) -> None:
         """Act as if this signal had come."""
         self.number = number
-        self._arrivals.put(number)
 
     def wait(self, seconds: float = 0.1) -> bool:
-        """Wait up to ``seconds`` for a signal; return whether to stop."""
+        """Pause for ``seconds`` if no signal has come; return whether to stop."""
         if self.number is None:
-            with suppress(Empty):
-                self._arrivals.get(timeout=seconds)
+            time.sleep(seconds)
         return self.number is not None
 
 

@@ -145,6 +145,15 @@ def test_what_is_alone_has_its_server_for_itself(tmp_path: Path) -> None:
     assert noted.read_text().split() == ["elsewhere", "alone", "other"]
 
 
+def test_what_is_alone_on_the_machine_runs_after_all_others(tmp_path: Path, order: list[str]) -> None:
+    alone, *others = [recorded(tmp_path, f"step {number}", "sqlite") for number in range(4)]
+    alone.database, alone.is_alone = None, True
+    Runner([alone, *others], {}).run()
+    assert order[-1] == alone.title
+    assert len(order) == 4
+    assert alone.began > max(other.began + other.seconds for other in others)
+
+
 def test_without_its_server_a_step_does_not_run(tmp_path: Path, order: list[str]) -> None:
     steps = [recorded(tmp_path, "store", "mysql"), recorded(tmp_path, "store", "sqlite")]
     runner = Runner(steps, {"mysql": FakeServer(None, gone=True)})
