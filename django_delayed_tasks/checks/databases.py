@@ -74,7 +74,8 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
             continue
         connection.ensure_connection()  # that there is none is another matter
         try:
-            messages += _problems(alias, connection)
+            for message in _problems(alias, connection):  # what was found before an error is said
+                messages.append(message)
         except DriverError as error:
             if not is_transient(error):
                 messages.append(refused(alias, connection, f"{type(error).__name__}: {error}"))
@@ -84,26 +85,38 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
     return messages
 
 
-def _problems(alias: str, connection: BaseDatabaseWrapper) -> list[CheckMessage]:
-    """Return the messages about one database, in which tasks may be held."""
-    if alias != chosen_alias():
-        return _described_problems(alias, connection) if _tables_in(connection) else []
-    messages = _described_problems(alias, connection)
-    if RESOURCE in _tables_in(connection):
-        messages += pool_problems(alias)
+def _problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    """Yield the messages about one database, in which tasks may be held."""
+    if alias == chosen_alias():
+        yield from _problems_of_chosen(alias, connection)
+    elif _tables_in(connection):
+        yield from _described_problems(alias, connection)
+
+
+def _problems_of_chosen(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    """Yield the messages about the database of the tasks."""
+    is_serious = False
+    for message in _described_problems(alias, connection):
+        is_serious |= message.is_serious()
+        yield message
     # Tables that have an error by now may not even be readable together.
-    if any(message.is_serious() for message in messages):
-        return messages
+    if is_serious:
+        return
     if not _is_migrated(connection):
-        return messages if is_by_an_executor() else [*messages, *_unmigrated(alias, connection)]
+        yield from () if is_by_an_executor() else _unmigrated(alias, connection)
+        return
     is_told = any(configured_charset_problems(alias, connection))  # by E022, without asking the database
-    if not is_told and (found := list(rehearsal_problems(alias, connection))):
-        return [*messages, *found]
-    return messages if is_by_an_executor() else [*messages, *overdue_problems(alias)]
+    found = [] if is_told else list(rehearsal_problems(alias, connection))
+    yield from found
+    if not found and not is_by_an_executor():
+        yield from overdue_problems(alias)
 
 
-def _described_problems(alias: str, connection: BaseDatabaseWrapper) -> list[CheckMessage]:
-    return [*_version_problems(alias, connection), *_vendor_problems(alias, connection)]
+def _described_problems(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:
+    yield from _version_problems(alias, connection)
+    yield from _vendor_problems(alias, connection)
+    if alias == chosen_alias() and RESOURCE in _tables_in(connection):
+        yield from pool_problems(alias)
 
 
 def _unmigrated(alias: str, connection: BaseDatabaseWrapper) -> Iterator[CheckMessage]:

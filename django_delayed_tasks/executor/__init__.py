@@ -45,7 +45,7 @@ Around them:
 
 - ``membership/`` keeps this executor's lease, knows its peers, and does the housekeeping;
 - ``threads/`` holds what every thread of an executor needs: the loop of those that wait for the database, the crew of
-  those that call a project's code and may hang, pauses;
+  those that call a project's code and may hang, pauses, the handover to a thread that was just woken;
 - ``project.py`` is the door to a project's code: whatever an executor calls of it, it calls there;
 - ``process/`` starts an executor: for the command, for a supervisor, or in the caller's process.
 

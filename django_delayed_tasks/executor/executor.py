@@ -199,7 +199,7 @@ class Executor:
                 try:
                     dialect_of(thread.own.connection).cut_off(running.abandon)
                 except Exception:  # its thread may close the connection at the same moment
-                    logger.warning("%s could not be cut off", running, exc_info=True)
+                    logger.exception("%s could not be cut off", running)
 
     def _left_behind(self) -> int:
         """Log the tasks that are left behind, and return their number.

@@ -52,12 +52,12 @@ def ask(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
         return call(who, function, *args)
     begun = _of_atomic_run()
     try:
-        return context_of(who).run(function, *args)
+        answer = context_of(who).run(function, *args)
     except BaseException as error:
-        kept_connections.note_error(error)
+        kept_connections.end_transactions(who, error, but=begun)
         raise
-    finally:
-        kept_connections.end_transactions(who, begun)
+    kept_connections.end_transactions(who, but=begun)
+    return answer
 
 
 def within(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
@@ -79,12 +79,12 @@ def within(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
 def step(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     """Call code of a project in the context of :func:`within`, which receivers of a run share with the handler."""
     try:
-        return function(*args)
+        returned = function(*args)
     except BaseException as error:
-        kept_connections.note_error(error)
+        kept_connections.end_transactions(who, error)
         raise
-    finally:
-        kept_connections.end_transactions(who)
+    kept_connections.end_transactions(who)
+    return returned
 
 
 def work(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
@@ -96,8 +96,7 @@ def work(who: object, function: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
     try:
         returned = function(*args)
     except BaseException as error:
-        kept_connections.note_error(error)
-        kept_connections.end_transactions(who)
+        kept_connections.end_transactions(who, error)
         raise
     if left_open := kept_connections.end_transactions(who):
         raise TransactionManagementError(LEFT_OPEN.format(left_open))
@@ -110,7 +109,7 @@ def refuse_left_open(who: object) -> None:
     Raises:
         TransactionManagementError: there was one, on another database.
     """
-    if left_open := kept_connections.end_transactions(who, _of_atomic_run()):
+    if left_open := kept_connections.end_transactions(who, but=_of_atomic_run()):
         raise TransactionManagementError(LEFT_OPEN.format(left_open))
 
 
@@ -123,12 +122,12 @@ def _of_atomic_run() -> BaseDatabaseWrapper | None:
 async def astep(who: object, function: Callable[[Unpack[Ts]], Awaitable[R]], *args: *Ts) -> R:
     """Await ``function(*args)`` like :func:`step`, in a coroutine whose context is from :func:`context_of`."""
     try:
-        return await function(*args)
+        returned = await function(*args)
     except BaseException as error:
-        kept_connections.note_error(error)
+        kept_connections.end_transactions(who, error)
         raise
-    finally:
-        kept_connections.end_transactions(who)
+    kept_connections.end_transactions(who)
+    return returned
 
 
 def attempt(who: object, function: Callable[[Unpack[Ts]], object], *args: *Ts) -> BaseException | None:

@@ -6,6 +6,7 @@ from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.admission import Admission
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.executor.threads.handover import hand_over
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -25,7 +26,9 @@ class Starting:
         are_plain = _are_plain(tasks, lane)
         self._held.add(tasks)
         announcing.claimed(tasks, began)
-        self._queue.put(tasks if are_plain else self._in_lane(lane, self._admission.admit(tasks)))
+        to_run = tasks if are_plain else self._in_lane(lane, self._admission.admit(tasks))
+        self._queue.put(to_run)
+        self._hand_over(to_run)
 
     def start_permitted(
         self, tasks: Collection[ClaimedTask], began: float, ends: Mapping[ClaimedTask, Settlement] | None = None
@@ -35,7 +38,14 @@ class Starting:
         ended = {task: ends[task] for task in tasks if task in ends} if ends else {}
         for task, settlement in ended.items():
             self._held.end([task.claim], [settlement])
-        self._queue.put_permitted(self._admission.admit([task for task in tasks if task not in ended]))
+        to_run = self._admission.admit([task for task in tasks if task not in ended])
+        self._queue.put_permitted(to_run)
+        self._hand_over(to_run)
+
+    def _hand_over(self, tasks: list[ClaimedTask]) -> None:
+        """Let idle threads begin tasks before this one continues; busy ones need no more at once."""
+        if tasks and self._held.capacity.has_idle_threads:
+            hand_over()
 
     def _in_lane(self, lane: str, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
         """Return the tasks that this lane is for; the others, whose handler was another one, are moved into theirs."""

@@ -17,7 +17,7 @@ from django_delayed_tasks.leases.waiting import GRACE, MAX_PAUSE, Pauses, reconn
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, Grant, WantedResource
-from django_delayed_tasks.store.sql.kept_connections import opened
+from django_delayed_tasks.store.sql.kept_connections import is_current, opened
 from django_delayed_tasks.store.sql.transactions import catch_up, in_transaction, is_in_test_case, is_transient
 from django_delayed_tasks.support.logs import Log
 
@@ -155,10 +155,11 @@ class Contender:
 
     def _take(self, chosen: tuple[int, int]) -> Grant | None:
         request, holder = self._request, uuid.uuid4().hex
+        used = opened(request.alias)
         try:
             return resources.take(request.alias, chosen, holder, max(request.ttl, request.at_least))
         except Error:
-            if connections[request.alias].connection is None:  # the answer may be lost with it, and not the lease
+            if not is_current(request.alias, used):  # the answer may be lost with it, and not the lease
                 pk, version = chosen
                 grant = Grant(pk, version + 1, holder)
                 with suppress(Error):
@@ -192,8 +193,7 @@ class Contender:
 
 def may_pass(error: Error, alias: str, used: Any) -> bool:
     """Return whether the error may pass: another connection holds a lock, or the one that was ``used`` was given up."""
-    now = connections[alias].connection
-    return is_transient(error) or now is None or now is not used
+    return is_transient(error) or not is_current(alias, used)
 
 
 def has_passed(deadline: float | None) -> bool:

@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from threading import Event, Lock
 from typing import Final, TypeVar
 
-from django.db import Error, connections
+from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases.renewer import PLACE_TTL, Place, renewer
 from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import WantedResource
+from django_delayed_tasks.store.sql.kept_connections import is_current, opened
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import Log
 
@@ -128,12 +129,11 @@ def reconnecting(alias: str, work: Callable[[], T]) -> T:
     Raises:
         Error: the error of the database or its driver.
     """
-    connection = connections[alias]
-    before = connection.connection
+    used = None
     try:
+        used = opened(alias)
         return work()
     except Error:
-        # One that has broken was closed. At the end of a transaction Django may have made a new one already.
-        if connection.connection is not None and (before is None or connection.connection is before):
+        if is_current(alias, used):
             raise
         return work()

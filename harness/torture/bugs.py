@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
+from django.db import connections
+
 VARIABLE = "DDT_TORTURE_BUG"
 STORE = "django_delayed_tasks.store"
 
@@ -119,7 +121,7 @@ def keep_read_only_sessions() -> None:
         getattr(import_module(f"{STORE}.sql.dialects.{module}"), name).accepts_writes = lambda dialect: True
     for user in ("membership.lease", "threads.loop"):
         giving_up: Any = import_module(f"django_delayed_tasks.executor.{user}")
-        giving_up.discard = kept.discard_unusable
+        giving_up.discard_after = lambda error, alias: kept.discard_unusable(connections[alias])
 
 
 def start_unconnected() -> None:

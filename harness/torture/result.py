@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from django.db import connection
+from django.db import Error, connection
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.records.history import CUT_OFF
@@ -29,12 +29,24 @@ LOST = ("nothing_lost", "nothing_stuck", "accepted_is_there", "kept_remains", "f
 DOUBLED = ("settled_once", "settled_by_its_own_run", "atomic_effects_once", "one_live_claim", "done_once")
 
 
+PATIENCE = 60.0
+"""Seconds in which a cluster has to take writes again: the scenario before may have killed nodes of it."""
+
+
 def empty_tables() -> None:
     """Delete all rows; ids continue, so that none is ever used twice."""
-    connection.close()  # it may be to a node that takes no writes any more
-    with connection.cursor() as cursor:
-        for table in TABLES:
-            cursor.execute(f"DELETE FROM {table}")
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        connection.close()  # it may be to a node that takes no writes any more
+        try:
+            with connection.cursor() as cursor:
+                for table in TABLES:
+                    cursor.execute(f"DELETE FROM {table}")
+            return
+        except Error:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
 
 
 def of(scenario: Scenario, world: World, trouble: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.room.capacity import Capacity
+from django_delayed_tasks.executor.threads.handover import hand_over
 from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.store.notices import CannotListen, Notice
 from django_delayed_tasks.store.notices.channels import SILENCE, Subscription, can_listen, subscribe
@@ -139,9 +140,10 @@ class Listener:
             if key.fileobj is own:
                 heard = own.receive()
                 is_waking = (not heard or any(map(self._concerns, heard))) and self._capacity.has_room
-                self._pace.note_hearing(is_waking)
                 if is_waking:
                     self._capacity.plain.wake.set()
+                    hand_over()
+                self._pace.note_hearing(is_waking)
 
     def _concerns(self, notice: Notice) -> bool:
         return not notice.is_own and (not notice.queue or self._options.serves(notice.queue))

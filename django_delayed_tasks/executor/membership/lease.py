@@ -20,8 +20,8 @@ from django_delayed_tasks.leases.acquiring import refuse_in_transaction
 from django_delayed_tasks.leases.lease import TRUSTED_PART
 from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.sql.kept_connections import Access, access_to, discard
-from django_delayed_tasks.store.sql.transactions import is_transient
+from django_delayed_tasks.store.sql.kept_connections import Access, access_to
+from django_delayed_tasks.store.sql.transactions import discard_after
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -199,10 +199,8 @@ class Heartbeat:
             self._worn_out.set()
         except DatabaseError as error:
             logger.warning("heartbeat failed: %s", error)
-            if not is_transient(error):
-                discard(connections[self._alias])
-            is_new = connections[self._alias].connection is None
-            self._lease.note_failure(is_new and access_to(connections[self._alias]) is Access.READ)
+            discard_after(error, self._alias)
+            self._lease.note_failure(access_to(connections[self._alias]) is Access.READ)
         return False
 
 

@@ -281,6 +281,11 @@ class Capacity:
         return len(self._unfinished)
 
     @property
+    def has_idle_threads(self) -> bool:
+        """Whether each claim that waits finds a thread at once."""
+        return len(self._unfinished) <= self._threads - self.unconnected
+
+    @property
     def awaited(self) -> int:
         """The number of claims that run on the event loop; a batch counts as one."""
         return len(self._awaited)

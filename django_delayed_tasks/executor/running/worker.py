@@ -28,6 +28,8 @@ from django_delayed_tasks.store.sql import kept_connections
 
 MAX_HOLD: Final = 0.02
 """Seconds before it is due that a task may be claimed, and then held by the thread that will run it."""
+OVERSLEPT: Final = 0.0001
+"""Seconds by which a sleep ends too late, at least: in the last of them a thread looks at the clock instead."""
 
 
 class Performer:
@@ -180,7 +182,8 @@ def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
     while (seconds := (due - database_clock.now()).total_seconds()) > 0:
         if clock.monotonic() > deadline:
             return False
-        time.sleep(min(seconds, MAX_HOLD))
+        if seconds > OVERSLEPT:
+            time.sleep(min(seconds - OVERSLEPT, MAX_HOLD))
     return True
 
 

@@ -29,7 +29,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.charsets import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
-from django_delayed_tasks.store.sql.kept_connections import Access, access_to
+from django_delayed_tasks.store.sql.kept_connections import Access, access_to, is_current
 from django_delayed_tasks.store.sql.transactions import is_transient, is_unwritable
 from django_delayed_tasks.store.validation import storable
 from django_delayed_tasks.support.durations import listed, plural
@@ -154,7 +154,7 @@ class Settler(Loop):
             used = kept_connections.opened(self._alias)
             ended = self.write(batch)
         except Exception as error:
-            has_broken = used and connections[self._alias].connection is not used and not is_transient(error)
+            has_broken = used and not is_current(self._alias, used) and not is_transient(error)
             is_away = has_broken and access_to(connections[self._alias]) is not Access.WRITE
             self._breaks = self._breaks + 1 if has_broken and not is_away else 0
             if used is None or (self._breaks < MAX_BREAKS and _may_pass(error)):

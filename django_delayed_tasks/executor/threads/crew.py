@@ -80,8 +80,7 @@ class CrewThread(Thread, Generic[J]):
             while (job := crew.jobs.get()) is not None:
                 self.began, self.job = clock.monotonic(), job
                 try:
-                    if (was_idle := self.began - self._ended > IDLE) or own.losses != kept_connections.losses:
-                        own.refresh(was_idle)
+                    own.refresh(was_idle=self.began - self._ended > IDLE)
                     crew.do(self, job)
                 except BaseException as error:
                     self._lose(job, error)

@@ -4,11 +4,9 @@ import random
 from collections.abc import Callable
 from threading import Event, Thread
 
-from django.db import connections
-
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.sql.kept_connections import discard, of_thread
-from django_delayed_tasks.store.sql.transactions import is_transient
+from django_delayed_tasks.store.sql.kept_connections import of_thread
+from django_delayed_tasks.store.sql.transactions import discard_after
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -122,8 +120,7 @@ class Loop:
         if self._backoff.failures == 1:
             logger.warning("%s backs off: %s", self._thread.name, error, exc_info=error)
         try:
-            if not is_transient(error):  # else this session is as good as another one, which may not be had
-                discard(connections[self._alias])
+            discard_after(error, self._alias)
             self._recover()
         except Exception:
             logger.exception("%s could not recover; it tries again", self._thread.name)

@@ -106,7 +106,7 @@ def sweep(alias: str) -> int:
 def exists(alias: str, wanted: WantedResource) -> bool:
     """Return whether there is a resource of this name, or any in the pool if no name is given, in whatever state."""
     catch_up(alias)
-    return _first(alias, _rows(alias, wanted)) is not None
+    return in_one_statement(alias, lambda _: _rows(alias, wanted).exists())
 
 
 def holder_of(alias: str, wanted: WantedResource) -> Resource | None:

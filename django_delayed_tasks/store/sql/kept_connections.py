@@ -142,13 +142,13 @@ class OfThread:
 
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
-        others_were_lost = self.losses != losses
+        seen = losses
+        others_were_lost = self.losses != seen
         if others_were_lost or was_idle:
+            look = discard_unusable if others_were_lost else note_if_lost  # else all would look because of each one
             for connection in connections.all(initialized_only=True):
-                needed = Access.WRITE if others_were_lost and connection is self.connection else Access.READ
-                if discard_unusable(connection, needed) and not others_were_lost:  # else all look because of one
-                    note_loss()
-            self.losses = losses
+                look(connection, Access.WRITE if others_were_lost and connection is self.connection else Access.READ)
+            self.losses = seen
 
     def tidy(self, who: object = "a handler") -> None:
         """Close and replace the connections that are not as new after the run of ``who``, and no others.
@@ -165,9 +165,8 @@ class OfThread:
                 continue
             # One to another database, as a replica, need not write. None is asked through wrappers that a run has left.
             needed = Access.WRITE if connection is self.connection else Access.READ
-            is_asked = connection.errors_occurred and len(connection.execute_wrappers) <= wrappers
-            if is_asked and discard_unusable(connection, needed):
-                note_loss()
+            if connection.errors_occurred and len(connection.execute_wrappers) <= wrappers:
+                note_if_lost(connection, needed)
             if not is_as_new(connection, wrappers):
                 self._replace(connection)
 
@@ -216,11 +215,18 @@ def lend() -> OfThread | None:
     return found
 
 
-def end_transactions(who: object, but: BaseDatabaseWrapper | None = None) -> str | None:
+def end_transactions(
+    who: object, error: BaseException | None = None, but: BaseDatabaseWrapper | None = None
+) -> str | None:
     """Replace this thread's connections, ``but`` for one, on which ``who`` has left a transaction open.
 
-    All else is left as it is. Return the alias of one that was replaced, or None.
+    All else is left as it is; after an ``error`` of a database, with which the call has ended, all are looked at later:
+    Django itself forgets the errors of a transaction once that has been rolled back. Return the alias of one that was
+    replaced, or None.
     """
+    if error is not None and _is_of_database(error):
+        for connection in connections.all(initialized_only=True):
+            connection.errors_occurred = True
     if not (found := _of_thread.get(get_ident())):
         return None
     alias = None
@@ -249,18 +255,18 @@ def _renew_in_child(connection: BaseDatabaseWrapper) -> None:
         new.atomic_blocks, new.savepoint_ids = connection.atomic_blocks, connection.savepoint_ids
 
 
-def note_error(error: BaseException | None) -> None:
-    """Have this thread's connections looked at after its run, which has ended with an error.
-
-    Django itself forgets the errors of a transaction once that has been rolled back.
-    """
+def _is_of_database(error: BaseException | None) -> bool:
+    """Return whether a database has caused the error, which may be more than the refusal of some data."""
     for _ in range(20):  # an error may be its own cause
         if error is None or isinstance(error, Error):
             break
         error = error.__context__ if error.__cause__ is None else error.__cause__
-    if isinstance(error, Error) and not isinstance(error, DataError | IntegrityError):
-        for connection in connections.all(initialized_only=True):
-            connection.errors_occurred = True
+    return isinstance(error, Error) and not is_refusal(error)
+
+
+def is_refusal(error: Error) -> bool:
+    """Return whether the database has refused some data, which says nothing about the connection."""
+    return isinstance(error, DataError | IntegrityError)
 
 
 def is_as_new(connection: BaseDatabaseWrapper, wrappers: int = 0) -> bool:
@@ -329,14 +335,11 @@ def access_to(connection: BaseDatabaseWrapper, up_to: Access = Access.WRITE) -> 
         return Access.READ if connection.is_usable() else Access.NONE
 
 
-def discard_unusable(connection: BaseDatabaseWrapper, needed: Access = Access.WRITE, *, used: Any = None) -> bool:
-    """Close a connection of this thread that does not give the access ``needed``; return whether one is lost.
-
-    The driver's object that was ``used`` is lost, too, if Django has closed it since, as it does when a rollback fails.
-    """
+def discard_unusable(connection: BaseDatabaseWrapper, needed: Access = Access.WRITE) -> bool:
+    """Close a connection of this thread that does not give the access ``needed``; return whether it did not."""
     connection.errors_occurred = False
-    if connection.connection is None or used not in (None, connection.connection):
-        return used is not None
+    if connection.connection is None:
+        return False
     with suppress(Exception):  # of a backend, or of a wrapper of statements
         if access_to(connection, needed) >= needed:
             return False
@@ -344,10 +347,14 @@ def discard_unusable(connection: BaseDatabaseWrapper, needed: Access = Access.WR
     return True
 
 
-def note_loss() -> None:
-    """Note that a connection of this process was lost, so that its threads look at theirs."""
+def note_if_lost(connection: BaseDatabaseWrapper, needed: Access = Access.WRITE, *, used: Any = None) -> None:
+    """Do the same, and count a connection that is lost, so that all threads of this process look at theirs.
+
+    The driver's object that was ``used`` is lost, too, if Django has closed it since, as it does when a rollback fails.
+    """
     global losses
-    losses += 1
+    if (used is not None and not is_current(connection.alias, used)) or discard_unusable(connection, needed):
+        losses += 1
 
 
 def discard(connection: BaseDatabaseWrapper) -> None:
@@ -368,6 +375,14 @@ def opened(alias: str) -> Any:
     """Open this thread's connection, or raise Error; return the driver's object."""
     connections[alias].ensure_connection()
     return connections[alias].connection
+
+
+def is_current(alias: str, used: Any) -> bool:
+    """Return whether the driver's object that this thread has ``used`` is still that of its connection.
+
+    It is not if it was given up after an error, nor if it is None, since none could be opened.
+    """
+    return used is not None and connections[alias].connection is used
 
 
 def failure_to_open(alias: str) -> Exception | None:

@@ -60,17 +60,12 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
                 # releasing the outermost savepoint commits.
                 dialect.begin_writing(cursor, TASK)
             return work(cursor)
-    for attempt in range(TRIES):
-        used = connection.connection
-        try:
-            with dialect.turn(), dialect.caught_up(), transaction.atomic(using=alias), connection.cursor() as cursor:
-                return work(cursor)
-        except Error as error:
-            if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
-                _give_up_broken(connection, used, error)
-                raise
-            before_next_try(connection, error, attempt)
-    raise AssertionError("unreachable")
+
+    def transact() -> T:
+        with dialect.turn(), dialect.caught_up(), transaction.atomic(using=alias), connection.cursor() as cursor:
+            return work(cursor)
+
+    return _insist(connection, transact, may_try_again)
 
 
 def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
@@ -79,17 +74,24 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
     A node of a cluster may be a moment behind: for work for which a fence catches a reading that is too old.
     """
     connection = connections[alias]
-    is_part = in_transaction(connection)
+
+    def execute() -> T:
+        with connection.cursor() as cursor:
+            return work(cursor)
+
+    return execute() if in_transaction(connection) else _insist(connection, execute, may_try_again)
+
+
+def _insist(connection: BaseDatabaseWrapper, execute: Callable[[], T], may_try_again: MayTryAgain) -> T:
+    """Call ``execute()``, again and again while that may help; then give up the connection if it works no longer."""
     for attempt in range(TRIES):
         used = connection.connection
         try:
-            with connection.cursor() as cursor:
-                return work(cursor)
+            return execute()
         except Error as error:
-            if is_part:
-                raise
             if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
-                _give_up_broken(connection, used, error)
+                if not kept_connections.is_refusal(error):
+                    kept_connections.note_if_lost(connection, used=used)
                 raise
             before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
@@ -172,18 +174,21 @@ def _caught_up(alias: str, work: Callable[[CursorWrapper], T]) -> Callable[[Curs
     return decide
 
 
-def _give_up_broken(connection: BaseDatabaseWrapper, used: Any, error: Error) -> None:
-    is_answer = isinstance(error, DataError | IntegrityError)
-    if not is_answer and kept_connections.discard_unusable(connection, used=used):
-        kept_connections.note_loss()
-
-
 def before_next_try(connection: BaseDatabaseWrapper, error: Error, attempt: int) -> None:
     """Pause after an error that may pass; give up the connection to a node that has lost its cluster."""
     if _code(error) in known_errors().not_ready:
         # A new connection may lead to another node.
         connection.close()
     time.sleep(pause(attempt))
+
+
+def discard_after(error: BaseException, alias: str) -> None:
+    """Close this thread's connection after an ``error`` for which the session may be the cause.
+
+    If the error may pass, it is not: this session is as good as another one, which may not be had.
+    """
+    if not is_transient(error):
+        kept_connections.discard(connections[alias])
 
 
 def pause(attempt: int) -> float:

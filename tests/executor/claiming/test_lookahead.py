@@ -10,7 +10,7 @@ from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.claiming.lookahead import MARGIN, REMEMBERED, Lookahead
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running import worker
-from django_delayed_tasks.executor.running.worker import MAX_HOLD, hold_until_due
+from django_delayed_tasks.executor.running.worker import MAX_HOLD, OVERSLEPT, hold_until_due
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import NextState, RunOutcome, TaskStatus
 from django_delayed_tasks.store import executors
@@ -37,11 +37,12 @@ class Steady(Lookahead):
 
 
 class HandClock(DatabaseClock):
-    """Shows what it is set to."""
+    """Shows what it is set to; a look at it takes some time."""
 
     moment: datetime
 
     def now(self) -> datetime:
+        self.moment += timedelta(microseconds=1)
         return self.moment
 
 
@@ -156,15 +157,29 @@ class TestHolding:
 
         def sleep(seconds: float) -> None:
             slept.append(seconds)
-            told.moment += timedelta(seconds=max(seconds / 2, 0.001))  # it is slow
+            told.moment += timedelta(seconds=seconds / 2)  # it is slow
 
         monkeypatch.setattr("time.sleep", sleep)
         with clock.frozen_at(moment):
             task = claim_ahead()
         hold_until(task, moment + NOT_YET)
         assert hold_until_due([task], told)
-        assert told.moment >= moment + NOT_YET
-        assert slept[0] == pytest.approx(NOT_YET.total_seconds())
+        assert timedelta() <= told.moment - (moment + NOT_YET) < timedelta(microseconds=3)
+        assert slept[0] == pytest.approx(NOT_YET.total_seconds() - OVERSLEPT, abs=0.00001)
+
+    def test_a_sleep_that_ends_a_little_late_is_not_too_late(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        told = HandClock()
+        told.moment = moment = database_now()
+
+        def sleep(seconds: float) -> None:
+            told.moment += timedelta(seconds=seconds + OVERSLEPT / 2)
+
+        monkeypatch.setattr("time.sleep", sleep)
+        with clock.frozen_at(moment):
+            task = claim_ahead()
+        hold_until(task, moment + NOT_YET)
+        assert hold_until_due([task], told)
+        assert timedelta() <= told.moment - (moment + NOT_YET) < timedelta(microseconds=3)
 
     def test_not_for_ever_when_the_clock_was_set_back(self) -> None:
         told = HandClock()

@@ -33,6 +33,18 @@ def test_one_claim_is_bounded_however_many_threads_there_are() -> None:
         assert Capacity(ExecutorOptions(threads=threads, batch_size=BATCH)).room().threads == wanted
 
 
+def test_what_finds_a_thread_at_once() -> None:
+    """As many tasks as there are threads that could run them."""
+    held = held_with(OPTIONS)
+    held.add([a_task(number) for number in range(THREADS)])
+    assert held.capacity.has_idle_threads
+    held.capacity.lose_connection("worker-1", RuntimeError())
+    assert not held.capacity.has_idle_threads
+    held.capacity.regain_connection("worker-1")
+    held.add([a_task(THREADS)])
+    assert not held.capacity.has_idle_threads
+
+
 def test_nothing_while_too_much_waits_to_be_settled() -> None:
     """The database takes no settlements: what was claimed now would only wait with the rest."""
     held = held_with(OPTIONS)

@@ -183,6 +183,25 @@ class TestBroken:
                 in_one_statement("default", lambda cursor: cursor.execute(BREAK[connection.vendor]))
             assert kept_connections.losses > losses
 
+    def test_that_others_have_lost_is_looked_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Even where no connection may write, as while a server is read-only: else all would open new ones for ever."""
+
+        def look() -> None:
+            with kept_connections.of_thread("default") as own:
+                own.connection.ensure_connection()
+                sessions = [own.connection.connection]
+                monkeypatch.setattr(kept_connections, "losses", kept_connections.losses + 1)
+                for _ in range(3):
+                    losses = kept_connections.losses
+                    own.refresh(was_idle=False)
+                    assert kept_connections.losses == losses
+                    own.connection.ensure_connection()
+                    sessions.append(own.connection.connection)
+                assert [session is sessions[-1] for session in sessions] == [False, True, True, True]
+
+        monkeypatch.setattr(kept_connections, "access_to", lambda *_: kept_connections.Access.READ)
+        in_thread(look)
+
     def test_that_a_handler_has_closed_itself_costs_no_other_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The driver of MariaDB and MySQL refuses to close it once more."""
         monkeypatch.setattr(crew, "IDLE", -1.0)
